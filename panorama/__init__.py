@@ -1,4 +1,4 @@
-"""Panorama answers SQL over video archives, for things that no model was trained on."""
+"""Panorama answers SQL over video archives, including for things that no model was trained on."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded on first use: `import panorama.errors` must not wait for torch and DuckDB.
+    # Load on first use, so that `import panorama.errors` does not wait for torch and DuckDB.
     if name in _LAZY:
         check_system()
         module, inside = _LAZY[name]

@@ -1,7 +1,7 @@
-"""The exception tree: every error a user can cause enters here and leaves as one clear message.
+"""The exception tree: every error that a user can cause comes in and goes out as one clear message.
 
 A message says what is wrong, the value, the choices and the next step. The command line prints it and exits
-with `exit_status`; Python callers catch `PanoramaError` or the class that they can do something about.
+with `exit_status`; Python callers catch `PanoramaError`, or the subclass that they can handle.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from panorama.commands import command, command_of
 
 
 class PanoramaError(Exception):
-    """Base of everything Panorama raises on purpose."""
+    """Base of all errors that Panorama raises on purpose."""
 
     exit_status = 1
 
 
 class UsageError(PanoramaError):
-    """The call itself is wrong: options that contradict each other, a value out of range, no such file."""
+    """The call itself is wrong: contradictory options, a value out of range, a missing file."""
 
     exit_status = 2
 
@@ -33,31 +33,31 @@ class UnsupportedSystem(PanoramaError):
 
 
 class OutOfMemory(PanoramaError):
-    """There is less memory than a command needs; from Python it is the MemoryError that it is."""
+    """A command needs more memory than there is. The Python API raises MemoryError instead."""
 
 
 class LibraryNotFound(PanoramaError):
-    """There is no library at the path given."""
+    """There is no library at this path."""
 
 
 class LibraryClosed(UsageError):
-    """A library was asked after it was closed."""
+    """The library is used after it was closed."""
 
 
 class LibraryVersionError(PanoramaError):
-    """The library was made by another schema version."""
+    """The library has the schema of another version of Panorama."""
 
 
 class LibraryWriteError(PanoramaError):
-    """The library could not be written: full disk, no permission. Nothing half-written is visible."""
+    """The library cannot be written: full disk, no permission. Nothing half-written is visible."""
 
 
 class LibraryDiskFull(LibraryWriteError):
-    """Not even the few kB that readers and writers share fit on the library's disk."""
+    """The library's disk has no room even for the few kB that readers and writers share."""
 
 
 class NotYetErased(LibraryWriteError):
-    """An entity is forgotten, but bytes of it are still on the disk; `panorama compact` erases them.
+    """An entity is forgotten, but bytes of it remain on the disk; `panorama compact` erases them.
 
     Attributes:
         seen: the tracks that were matched to it, as `Library.forget` returns them.
@@ -68,18 +68,18 @@ class NotYetErased(LibraryWriteError):
 
 
 class LibraryDamaged(PanoramaError):
-    """The catalog, or a data file that it lists, is missing, cannot be read, or leads out of the library."""
+    """The catalog, or a data file it lists, is missing, cannot be read, or leads out of the library."""
 
 
 class ClosedPath(PanoramaError, PermissionError):
-    """A file or folder may not be looked into, read or written by who asked.
+    """The caller may not look into, read or write a file or folder.
 
-    Who calls Python's own functions beside the API, or in a hook, catches either as a PermissionError.
+    It is a PermissionError too, so code written for Python's own functions catches it as well.
     """
 
     @classmethod
     def of(cls, refused: PermissionError) -> ClosedPath:
-        """What the system refused, with its number and file, as a message."""
+        """The system's refusal as a message, with its error number and file."""
         closed = cls(f"{os.fsdecode(refused.filename)} cannot be read or written: {refused.strerror}")
         closed.errno, closed.strerror, closed.filename = refused.errno, refused.strerror, refused.filename
         return closed
@@ -93,7 +93,7 @@ class ClosedPath(PanoramaError, PermissionError):
 
 
 class VideoError(PanoramaError):
-    """Base of what can be wrong with one video."""
+    """Base of everything that can be wrong with one video."""
 
 
 class VideoOpenError(VideoError):
@@ -101,7 +101,7 @@ class VideoOpenError(VideoError):
 
 
 class UnknownVideo(PanoramaError):
-    """The library holds no video of that name."""
+    """The library holds no video with this name."""
 
 
 class BadImage(PanoramaError):
@@ -115,17 +115,17 @@ class BadBox(PanoramaError):
 
 
 class UnknownEntity(PanoramaError):
-    """No entity of that name is registered.
+    """No entity with this name is registered.
 
     Attributes:
-        sql: the statement that names it, if one does.
+        sql: the statement that names it; None if there is none.
     """
 
     sql: str | None = None
 
 
 class EntityError(PanoramaError):
-    """An entity or one of its exemplars cannot be changed in the way asked for."""
+    """An entity or one of its examples cannot be changed in this way."""
 
 
 class ModelError(PanoramaError):
@@ -133,7 +133,7 @@ class ModelError(PanoramaError):
 
 
 class MissingExtra(PanoramaError):
-    """An optional package is needed; the message holds the pip line."""
+    """An optional package is missing; the message gives the pip command."""
 
 
 class QueryError(PanoramaError):
@@ -142,7 +142,7 @@ class QueryError(PanoramaError):
     Args:
         message: what is wrong and what was expected.
         sql: the whole statement, to point into.
-        position: offset in characters of the place that is wrong, or None where it is unknown.
+        position: offset in characters of the error; None if it is unknown.
     """
 
     def __init__(self, message: str, sql: str | None = None, position: int | None = None) -> None:
@@ -162,11 +162,11 @@ class QueryError(PanoramaError):
 
 
 class AccuracyError(QueryError):
-    """What the library was calibrated on does not support the accuracy asked for."""
+    """The data that calibrated the library does not support the accuracy asked for."""
 
 
 class QueryTimeout(QueryError):
-    """The query ran past its time or memory limit and was stopped."""
+    """The query exceeded its time or memory limit and was stopped."""
 
 
 _LOOP = "Symlink loop from "
@@ -174,22 +174,22 @@ _LOOP = "Symlink loop from "
 
 @contextmanager
 def paths_told() -> Iterator[None]:
-    """Within it, what is wrong with a path is told as such, wherever it is met.
+    """Context manager: turn the system's errors about paths into errors of Panorama.
 
     Raises:
-        UsageError: no file can have such a name: too long, or no text.
-        ClosedPath: it leads to where the user may not go.
+        UsageError: the name cannot be a file name: it is too long, not UTF-8, or a link to itself.
+        ClosedPath: the user has no permission for the path.
     """
     try:
         yield
     except PanoramaError:
-        raise  # it is told already, though it may be an error of the system too
+        raise  # already clear, even if it is an OSError too
     except UnicodeEncodeError as exc:
         if exc.encoding != "utf-8":
-            raise  # what is to be printed has no place in the encoding of the output
+            raise  # not a path: the encoding of the output lacks a character
         raise UsageError(f"{exc.object!r} is no text in UTF-8; rename it") from exc
     except RuntimeError as exc:
-        if not str(exc).startswith(_LOOP):  # of pathlib, until Python 3.12
+        if not str(exc).startswith(_LOOP):  # pathlib raises this up to Python 3.12
             raise
         raise UsageError(f"{str(exc).removeprefix(_LOOP)} is a link that leads to itself") from exc
     except OSError as exc:
@@ -203,31 +203,35 @@ def paths_told() -> Iterator[None]:
 
 
 def unknown(kind: str, name: str, choices: Iterable[str], see: str) -> str:
-    """The message for a name that is not there: near names first, then where to look.
+    """The message for an unknown name: similar names first, then where to look.
 
-    Returns, for example: no entity 'bluevan'. Did you mean 'blue-van'? See: panorama entities
+    For example: no entity 'bluevan'. Did you mean 'blue-van'? See: panorama entities
     """
     return f"no {kind} {name!r}.{near(name, choices)} See: {see}"
 
 
 def no_entity(name: str, entities: Collection[str]) -> str:
-    """The same for an entity; where none is registered at all, how the first one is."""
+    """The message for an unknown entity; if no entity is registered at all, how to register the first."""
     if not entities:
         return f"no entity {name!r}: {first_entity(name)}"
     return unknown("entity", name, entities, command("entities"))
 
 
 def first_entity(name: str = "NAME") -> str:
-    """What to say where no entity is registered."""
+    """The message for a library without entities."""
     command = command_of("register", name, behind="PICTURE...")
     return f"nothing is registered yet; register it by a picture: {command}"
 
 
 def near(name: str, choices: Iterable[str], least: float = 0.5) -> str:
-    """What to say of choices spelled nearly so, as " Did you mean 'a' or 'b'?"; '' where there are none."""
+    """Suggest similar names: " Did you mean 'a' or 'b'?"; '' if there are none.
+
+    Args:
+        least: least similarity of a suggestion, from 0 to 1.
+    """
     spelled = {choice.lower(): choice for choice in choices}
     wanted = name.lower()
-    # First what has the same file name or is the end of the path given: who knows a file forgets its folder.
+    # First, names with the same ending: people remember the file and forget its folder.
     same = [n for n in spelled if f"/{n}".endswith(f"/{wanted}") or f"/{wanted}".endswith(f"/{n}")]
     close = difflib.get_close_matches(wanted, list(spelled), n=3, cutoff=least)
     found = [spelled[n] for n in dict.fromkeys([*same, *close])][:3]

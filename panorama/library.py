@@ -1,4 +1,4 @@
-"""The Python API: a directory enters, a `Library` leaves that indexes, registers and answers."""
+"""The Python API: a directory comes in, a `Library` goes out that indexes, registers and answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from panorama.models.registry import late_embedder, load_embedder
 from panorama.store import Exemplar, Reviewed, Store, check_name
 from panorama.zones import Zones, orphan_remarks
 
-# What answers, and the engines that it brings, is loaded when something is asked: indexing does without.
+# The query code and its engines load with the first query: indexing does not need them.
 if TYPE_CHECKING:
     from panorama.answering.answerer import Answering, Asked, Verdict
     from panorama.cameras.recording import RecordingRule
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
 @checked
 class Library(LibraryContents):
-    """Everything Panorama knows of some footage; made by `panorama.open`.
+    """A library: the indexed videos and the registered entities. `panorama.open` returns one.
 
-    Models are loaded when first needed. Open it in as many processes as you like; several threads may query
-    one of them, everything else belongs into one thread. An argument of a wrong kind is a UsageError,
-    anything asked after `close` a LibraryClosed.
+    Models load when first needed. Any number of processes may open the same library. Several threads may
+    query one `Library`; make all other calls from a single thread. An argument of the wrong type raises
+    UsageError. Any call after `close` raises LibraryClosed.
     """
 
     def __init__(self, path: Path, store: Store | None = None) -> None:
@@ -63,26 +63,26 @@ class Library(LibraryContents):
 
     @property
     def embedder(self) -> Embedder:
-        """The model that this library is searched with."""
+        """The embedder that this library searches with."""
         return self._models.embedder
 
     @property
     def embedder_folder(self) -> Path | None:
-        """Where the model that this library is searched with lies, None for one that ships with Panorama."""
+        """The embedder's folder; None for an embedder that ships with Panorama."""
         return self._models.embedder_folder
 
     @property
     def proposer(self) -> Proposer:
-        """The model that finds regions while indexing."""
+        """The model that finds regions during indexing."""
         return self._models.proposer
 
     @property
     def proposer_folder(self) -> Path | None:
-        """Where the model that finds regions lies, None for one that ships with Panorama."""
+        """The proposer's folder; None for a proposer that ships with Panorama."""
         return self._models.proposer_folder
 
     def use_model(self, name: File) -> int:
-        """Search with another embedder from now on; how many stored crops it embedded, decoding nothing.
+        """Search with another embedder (name or folder) from now on; returns how many crops it embedded.
 
         Raises:
             ModelError: there is no such model.
@@ -99,26 +99,26 @@ class Library(LibraryContents):
         depth: int | None = None, model: File | None = None, proposer: File | None = None,
         recording: RecordingRule | None = None, redo: bool = False, hooks: Hooks | None = None,
     ) -> IndexReport:  # fmt: skip
-        """Index files, folders and globs; what has not changed since is skipped.
+        """Index files, folders and globs; videos that have not changed since are skipped.
 
         Args:
-            paths: one or several; folders are searched for videos, recursively.
-            settings: sampling rate and the like, for all videos named; otherwise new videos get those of the
-                library's profile (see panorama.tune), and the others keep their version.
-            depth: exits of the embedder that crops are taken to, instead of what the settings or the profile
-                say; no video is indexed again for it.
-            model: name of the embedder, which the library keeps using.
-            proposer: name of what finds regions, which the library keeps using; what is named and was indexed
-                with another one is indexed again.
-            recording: where wall-clock times and cameras come from; the library keeps the rule.
-            redo: also videos that were indexed with other settings, named then or of an earlier profile, and
-                those that an earlier version indexed, which kept less of them.
-            hooks: callbacks while it runs.
+            paths: one path or several; folders are searched for videos recursively.
+            settings: sampling rate and the like, for all videos named. Default: the library's profile (see
+                panorama.tune) for new videos; others keep theirs, unless only their keyframes were sampled.
+            depth: how many exits of the embedder the crops are taken to, in place of `IngestSettings.depth`
+                or the profile. A changed depth re-indexes no video.
+            model: name or folder of the embedder; the library keeps using it.
+            proposer: name or folder of the proposer; the library keeps using it. Videos named here that
+                another proposer indexed are indexed again.
+            recording: the source of wall-clock times and cameras; the library keeps the rule.
+            redo: also re-index videos that were indexed with other settings (given by a caller or by an
+                earlier profile), and videos indexed by an earlier version of Panorama, which stored less.
+            hooks: callbacks during the run.
 
         Returns:
-            What became of every file; failures are listed in it, not raised.
+            The outcome of every file. Failures are listed in it, not raised.
         """
-        # Loaded here: a query does not need what only indexing uses.
+        # Imported here: only indexing needs these, queries do not.
         from panorama.api.indexing import found_for, index_found
         from panorama.cameras.recording import check_fits
         from panorama.indexing.outcomes import IndexReport
@@ -139,11 +139,11 @@ class Library(LibraryContents):
             check_fits(recording, [video.path for video in found.videos])
         finds = self.proposer if proposer is None else self._models.proposer_called(os.fspath(proposer))
         if not self._is_made:
-            # Only now: a misspelt path or model leaves no empty library behind.
+            # Created only now, so that a misspelt path or model leaves no empty library behind.
             self._opened = Store.create(self._path, exist_ok=True)
-        self._forget_answers()  # they hold files that the sweep may want to delete
+        self._forget_answers()  # cached answers hold files open that the sweep may delete
         lost = self.zones.orphaned()
-        self._store.sweep()  # what killed runs left takes up the room that this one needs
+        self._store.sweep()  # files that killed runs left take up disk space that this run needs
         embedded = 0 if chosen is None or model is None else self._switch(chosen, os.fspath(model))
         self._models.remember()
         if proposer is not None:
@@ -156,7 +156,7 @@ class Library(LibraryContents):
 
     @property
     def recording(self) -> RecordingRule:
-        """Where wall-clock times and cameras come from: the rule that the library keeps."""
+        """The rule that the library keeps for wall-clock times and cameras."""
         from panorama.cameras.recording import remembered
 
         return remembered(self._store if self._is_made else None)
@@ -171,14 +171,18 @@ class Library(LibraryContents):
         first_start: str | None = None,
         times: bool = True,
     ) -> RecordingReport:
-        """Say when videos were recorded, without reading them again.
+        """Set when videos were recorded, without reading them again: by a rule, a start or a first start.
 
         Args:
             videos: names or paths, None for all.
-            recording: a rule, kept where given for all. Times set by hand stay; all, where not `times`.
-            start: local time of the first frame, `2026-03-01 10:00:00`; '' makes it unknown.
-            zone: as `Europe/Berlin`; '' for that which the videos have, else the library, else this machine.
-            first_start: the same of the first, whose clock was wrong; the others stay as far behind it.
+            recording: a rule; the library keeps it if `videos` is None. Times set by hand stay.
+            start: local time of the first frame of each of these videos, `2026-03-01 10:00:00`; '' makes it
+                unknown.
+            zone: time zone such as `Europe/Berlin`; '' for the videos' own zone, else the library's, else
+                that of this computer.
+            first_start: local time of the first frame of the earliest video, whose clock was wrong; the other
+                videos keep their distance from it.
+            times: False changes only cameras, and leaves all times as they are.
         """
         from panorama.cameras.recording import date_videos
 
@@ -186,10 +190,10 @@ class Library(LibraryContents):
         return date_videos(self._store, names, recording, start, zone, first_start, times)
 
     def remove_videos(self, videos: Sequence[File] | File) -> list[str]:
-        """Take videos out, by name or by path; the names removed. All or none.
+        """Remove videos, by name or path, all or none; the files stay. Returns the names removed.
 
         Raises:
-            UnknownVideo: the library holds one of them not.
+            UnknownVideo: the library does not hold one of them.
         """
         chosen = names_of(videos, self.listed())
         self._store.remove_videos(chosen)
@@ -205,21 +209,21 @@ class Library(LibraryContents):
         find: bool = False,
         category: bool | None = None,
     ) -> Entity:
-        """Add example pictures to an entity, making it if it is new; nothing is decoded again.
+        """Add example images to an entity, and create the entity if it is new; no video is decoded again.
 
         Args:
             name: of the entity.
-            images: one or several files, folders, globs, RGB or RGBA arrays (H, W, 3 or 4), tensors or
-                pictures of PIL; each is an example as it is.
-            unlike: look-alikes that the entity is not, given in the same way.
-            box: `x1,y1,x2,y2` as text or four numbers, cut from the one image given.
-            find: cut the most likely thing out of every image.
-            category: whether it stands for any of its kind, see `set_category`; None: as it was.
+            images: one or several files, folders, globs, RGB or RGBA arrays (H, W, 3 or 4), tensors or PIL
+                images. Each image is one example, used whole.
+            unlike: images of look-alikes, in the same forms.
+            box: `x1,y1,x2,y2` as text or four numbers; crops the single image given.
+            find: crop each image to the most likely thing in it.
+            category: whether it stands for any of its kind, see `set_category`; None keeps what is set.
 
         Raises:
-            UsageError: a picture is given neither as a path nor as an array.
-            BadImage, BadBox: a picture cannot serve; nothing is registered.
-            EntityError: the name cannot serve.
+            UsageError: no image is given, or one is neither a path nor an array.
+            BadImage, BadBox: an image or box is unusable; nothing is registered.
+            EntityError: the name is not allowed.
         """
         given = registering.given(images, unlike, box, find, lambda: self.proposer)
         if not given.pictures and not given.rivals:
@@ -230,11 +234,14 @@ class Library(LibraryContents):
         self, name: str, video: File, seconds: float, box: str | Sequence[float] | None,
         *, look_alike: bool = False, category: bool | None = None,
     ) -> Entity:  # fmt: skip
-        """Add the part of a video's frame inside a box as an example, or as a look-alike; see `register`.
+        """Add the part of a video frame inside a box as an example or as a look-alike; see `register`.
 
         Args:
-            video: a file, or the name of a video of the library; the track at an example's place is accepted.
-                Where none is there, `Entity.warnings` says so.
+            video: a file, or the name of a video in the library. The track at the place of an example counts
+                as accepted; `Entity.warnings` says so if there is no track there.
+
+        Raises:
+            UsageError: there is no box, or the time lies outside the video.
         """
         file = file_of(video, self.videos)
         segment = registering.held_segment(self._store, file) if self._is_made else None
@@ -248,24 +255,28 @@ class Library(LibraryContents):
         self, name: str, *, track_ids: SeenIds = (), crop_ids: SeenIds = (),
         look_alike: bool = False, skip_gone: bool = False, category: bool | None = None,
     ) -> Entity:  # fmt: skip
-        """Add what was seen as examples, or deny it: of tracks the best stored crop, and stored crops.
+        """Add tracks (by their best stored crop) and stored crops as examples, or deny them.
 
-        The tracks themselves are accepted, or kept out; of one track the last word counts.
+        The tracks themselves become accepted, or are kept out. If a track is named in several calls, the last
+        one counts. Ids are numbers, or text as a page shows them.
 
         Args:
-            look_alike: it is not the entity. Its track is kept out, and what could be a picture of it; what
-                only resembles it is decided as before, unlike with look-alikes that are given as pictures.
-            skip_gone: leave out what is gone, or has another picture by now, and say so in `Entity.warnings`.
+            look_alike: deny: this is not the entity. Its track is kept out, and so is any track that could be
+                a picture of it. Tracks that only resemble it are decided as before; only look-alikes
+                registered as images affect those.
+            skip_gone: skip ids that no longer exist or have another picture now, and list them in
+                `Entity.warnings`.
 
         Raises:
-            UsageError: the library has no such track or crop, or another picture of it; all are named.
+            UsageError: the library has no such track or crop, or has another picture under that id; lists all
+                of them.
         """
         seen, told = seen_pictures(self, track_ids, crop_ids, skip_gone)
         given = registering.Given(() if look_alike else seen, (), told, denied=seen if look_alike else ())
         return self._add({name: given}, category)[0]
 
     def register_album(self, folder: File, *, category: bool | None = None) -> list[Entity]:
-        """Register one entity per subfolder; look-alikes lie in its subfolder `not`. All or none."""
+        """Register one entity per subfolder, all or none; look-alikes lie in its subfolder `not`."""
         return self._add(registering.given_album(Path(folder)), category)
 
     def _add(self, album: Mapping[str, registering.Given], category: bool | None) -> list[Entity]:
@@ -285,11 +296,11 @@ class Library(LibraryContents):
         ]
 
     def entities(self) -> list[Entity]:
-        """The vocabulary, in order of name."""
+        """All entities, ordered by name."""
         return Entity.listed(self.snapshot().entities)
 
     def entity(self, name: str) -> Entity:
-        """One entity; UnknownEntity with near names, EntityError where none can be called so."""
+        """One entity. UnknownEntity lists similar names; EntityError: the name is not allowed."""
         snapshot, called = self.snapshot(), check_name(name)
         names = snapshot.entity_names
         if called not in names:
@@ -297,27 +308,27 @@ class Library(LibraryContents):
         return Entity.listed(snapshot.entities.slice(names.index(called), 1))[0]
 
     def set_category(self, name: str, category: bool = True) -> Entity:
-        """Say that an entity stands for any of its kind (a species, a model of car), or for one individual.
+        """Set whether an entity stands for any of its kind (a species, a model of car) or for one individual.
 
-        Examples of a category reach farther, since its members are less alike than pictures of one thing, and
-        its tracks are not compared with each other, since many of them may be right at once.
+        Examples of a category reach farther, because its members differ more than pictures of one thing do.
+        Its tracks do not compete with each other, because many can be right at the same time.
         """
         self._store.set_category(name, category)
         return self.entity(name)
 
     def exemplars(self, name: str) -> list[Exemplar]:
-        """The pictures of an entity, in order of registration."""
+        """The example images of an entity, in order of registration."""
         return self._store.exemplars(name)
 
     def reviewed(self, video: File) -> list[Reviewed]:
-        """Places in a video of which somebody said what is there, or is not, in order of time.
+        """Places in a video where somebody said what is there or is not there, ordered by time.
 
-        Answers by their row (`register_seen`), and what was cut out by hand (`register_from_video`).
-
-        They hold for its content: for all of its copies, however it is indexed since.
+        Answers confirmed or denied by row (`register_seen`), and boxes cut out by hand
+        (`register_from_video`). They belong to the content of the video: they hold for all copies, and stay
+        when it is indexed again.
 
         Args:
-            video: a file, or the name of a video of the library. UnknownVideo where it holds neither.
+            video: a file, or the name of a video in the library; UnknownVideo if the library holds neither.
         """
         known = self._store.known_file(str(Path(video).resolve()))
         if known is None:
@@ -325,56 +336,57 @@ class Library(LibraryContents):
         return self._store.reviewed(known.content_hash) if known else []
 
     def rename(self, name: str, new: str) -> None:
-        """Give an entity another name; EntityError if it is taken."""
+        """Rename an entity; EntityError if the new name is taken."""
         self._store.rename_entity(name, new)
 
     def remove_exemplar(self, exemplar_id: int) -> None:
-        """Unregister one picture."""
+        """Remove one example image."""
         self.remove_exemplars([exemplar_id])
 
     def remove_exemplars(self, exemplar_ids: Ids) -> None:
-        """Unregister pictures, all or none; EntityError where there is none with one of these numbers."""
+        """Remove example images, all or none; EntityError if one of the ids does not exist."""
         self._store.remove_exemplars(map(int, exemplar_ids))
 
     def drop(self, name: str) -> None:
-        """Unregister an entity; UnknownEntity with near names, EntityError where none can be called so."""
+        """Remove an entity. UnknownEntity lists similar names; EntityError: the name is not allowed."""
         self._store.drop_entity(name)
 
     def forget(self, name: str, *, with_sightings: bool = False) -> Seen | None:
-        """Erase an entity so that its bytes are gone; with its sightings, also crops: of what it returns.
+        """Erase an entity so that its bytes are gone; with sightings, also the crops of its accepted tracks.
 
-        Where that broke off, crops of the tracks with which it had begun go without its sightings, too.
+        Returns the tracks whose crops are gone and the uncertain ones, which stay; None if no crops are
+        erased. If an earlier call was interrupted, crops of the tracks that it had begun to erase always go.
 
         Raises:
-            NotYetErased: all is done, but bytes of it stay: another process reads, or there is no room.
+            NotYetErased: everything is done, but bytes stay: another process reads them, or the disk is full.
         """
         return forget(self, self._store, name, with_sightings)
 
     def being_forgotten(self, name: str) -> NDArray[np.int64]:
-        """(T,) ids of tracks that were to go with an entity's sightings, where erasing them broke off."""
+        """(T,) int64 ids of tracks that an interrupted `forget` with sightings has still to erase."""
         return self._store.being_forgotten(name)
 
     @property
     def zones(self) -> Zones:
-        """The named shapes of the cameras: list, add, rename, drop, import, draw them."""
+        """The named shapes of the cameras: list, add, rename, move, drop, load and draw them."""
         return Zones(self._store, self.videos)
 
     def query(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None, *,
         picture_root: File | None = None, limits: Limits | None = None, read_only: bool = False,
     ) -> Result:  # fmt: skip
-        """Answer one SQL statement, or carry out one about entities; see docs/SQL.md.
+        """Answer one SQL statement, or carry out one that changes entities; see docs/SQL.md.
 
         Args:
-            sql: DuckDB's SQL over the library's relations, or with Panorama's extensions.
-            parameters: values for `?` or `$name`.
-            picture_root: pictures named in the SQL lie below it; default the working directory.
+            sql: DuckDB's SQL over the library's relations, with or without Panorama's extensions.
+            parameters: values for `?`, `$1` or `$name`.
+            picture_root: folder that must contain images named in the SQL; default: the working directory.
             limits: time, memory, threads.
-            read_only: refuse what changes the album, for text from somebody else.
+            read_only: refuse statements that change entities; use it for SQL from somebody else.
 
         Raises:
-            UsageError: the SQL is no text, or a value is given for a parameter that it does not have.
-            QueryError: the statement cannot be answered; it points at the place.
+            UsageError: the SQL is not text, or a value is given for a parameter that the SQL does not have.
+            QueryError: the statement cannot be answered; the error points at the place in it.
         """
         from panorama.album import vocabulary
         from panorama.answering.answerer import entity_statement
@@ -388,13 +400,13 @@ class Library(LibraryContents):
     def query_many(
         self, queries: Sequence[Asked], *, picture_root: File | None = None, limits: Limits | None = None
     ) -> list[Result]:
-        """Answer several SELECTs of one state of the library, matched in one pass; limits are for each."""
+        """Answer several SELECTs on one state of the library, matched in one pass; `limits` apply to each."""
         return list(self.query_each(queries, picture_root=picture_root, limits=limits))
 
     def query_each(
         self, queries: Sequence[Asked], *, picture_root: File | None = None, limits: Limits | None = None
     ) -> Iterator[Result]:
-        """As `query_many`, each answer as soon as it is there."""
+        """Like `query_many`, but yield each answer as soon as it is ready."""
         return self._until_closed(
             self._answering.query_each(queries, Path(picture_root or Path.cwd()), limits)
         )
@@ -413,14 +425,18 @@ class Library(LibraryContents):
             self._answerer.forget()
 
     def verify(self, first: Image, second: Image) -> Verdict:
-        """Whether two pictures, files or in memory as for `register`, show the same entity."""
+        """Whether two images, as files or in memory as for `register`, show the same entity."""
         return self._answering.verify(*(one_picture(given, "the array").rgb for given in (first, second)))
 
     def why(
         self, entity: str, video: File | None = None, *, seconds: float | None = None,
         frame: int | None = None, track_id: int | None = None, crop_id: int | None = None,
     ) -> Why:  # fmt: skip
-        """Why a track was accepted, left uncertain or rejected for an entity; see panorama.shown.why.Why."""
+        """Why a track was accepted, left uncertain or rejected for an entity; see panorama.shown.why.Why.
+
+        Name it by `track_id`, by `crop_id`, or by `video` and `seconds` or `frame` (there, the best fit
+        counts).
+        """
         from panorama.shown.explaining import explain
         from panorama.shown.why import Place
 
@@ -430,11 +446,11 @@ class Library(LibraryContents):
     def page(
         self, result: Result, out: File, *, entity: str | None = None, most: int | None = None
     ) -> PageReport:  # fmt: skip
-        """Write an answer of this library as an HTML page to say yes and no on; see `panorama.page.document`.
+        """Write an answer of this library as an HTML page for review; see `panorama.page.document`.
 
         Args:
-            entity: what rows that name no entity are about; by default the only one that the SQL names.
-            most: hits on the page, 200 if not told; of more, the first of the answer.
+            entity: the entity for rows that name none; default: the only one that the SQL names.
+            most: most hits on the page, default 200; if there are more, the first ones of the answer.
 
         Raises:
             QueryError: the answer has no video and time.
@@ -444,29 +460,29 @@ class Library(LibraryContents):
         return write_page(self, result, Path(out), entity=entity, most=most or MOST)
 
     def sheet(self, result: Result, out: File, *, most: int | None = None) -> Drawn:
-        """Draw hits of an answer as a contact sheet, 24 if not told; of more, those that show the most.
+        """Draw hits of an answer as a contact sheet, default 24; if there are more, those that show the most.
 
-        Its suffix is the format. QueryError where the answer has no video and time.
+        The file's suffix sets the format. QueryError if the answer has no video and time.
         """
         from panorama.shown.answer_pictures import AnswerPictures
 
         return AnswerPictures.of(self, result).sheet(Path(out), most)
 
     def clips(self, result: Result, folder: File) -> Drawn:
-        """Cut what an answer found into a folder, with boxes, as mp4; errors as for `sheet`."""
+        """Cut the hits of an answer out of their videos as mp4 files with boxes; errors as for `sheet`."""
         from panorama.shown.answer_pictures import AnswerPictures
 
         return AnswerPictures.of(self, result).clips(Path(folder))
 
     def matcher(self) -> AlbumMatcher:
-        """What matches the album against the newest snapshot, for those who measure it."""
+        """The matcher of the album against the newest snapshot; for measuring tools."""
         return self._answering.matcher()
 
     def vectors_of(self, crop_ids: Ids, exit: int) -> NDArray[np.float32]:
-        """Vectors of stored crops at an exit of the library's model, in the order given: (N, dim).
+        """Vectors of stored crops at one exit of the embedder, (N, dim), in the order of `crop_ids`.
 
         Raises:
-            UsageError: the model has no such exit, or the library no such crop.
+            UsageError: the embedder has no such exit, or the library has no such crop.
         """
         return self._answering.vectors_of(np.asarray(crop_ids, np.int64), exit)
 

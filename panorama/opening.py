@@ -1,4 +1,4 @@
-"""A path, or none, enters; the library that is meant leaves, opened or to be made by its first `index`."""
+"""A path, or none, comes in; the library there goes out, open or to be created by its first `index`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from panorama.store import Store
 
 @checked
 def open_library(path: File | None = None, *, create: bool | None = None) -> Library:
-    """The library at a path (default: $PANORAMA_LIBRARY, else ./panorama-library).
+    """Open the library at a path (default: $PANORAMA_LIBRARY, else ./panorama-library).
 
     Args:
-        create: make it if there is none. By default the first `index` makes it, and everything else raises
-            LibraryNotFound until then; False raises at once.
+        path: the library's directory; None for the default.
+        create: True creates the library now if there is none. None (default): the first `index` creates it,
+            and every other call raises LibraryNotFound until then. False raises LibraryNotFound now.
 
     Raises:
-        UsageError: no folder can be called so.
-        LibraryNotFound: there is none and `create` is False, or something else is at the path.
-        LibraryVersionError: another version of Panorama made it.
+        UsageError: the path cannot be the name of a folder.
+        LibraryNotFound: there is no library and `create` is False, or the path holds something else.
+        LibraryVersionError: the library has the schema of another version of Panorama.
     """
     where = library_folder(path)
     if create:
@@ -30,5 +31,5 @@ def open_library(path: File | None = None, *, create: bool | None = None) -> Lib
     except PermissionError:
         settled = True
     if settled:
-        library._store  # noqa: B018  opened now, to tell at once what is wrong with it
+        library._store  # noqa: B018  opens the store now, so that a broken library raises here
     return library

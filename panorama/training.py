@@ -1,4 +1,4 @@
-"""A recipe and data folders enter; a trained model leaves: the place where training meets video."""
+"""A recipe and data folders come in; a trained model goes out: the place where training meets video."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from panorama.threads import NETWORKS, lent
 from panorama.video import open_video
 
 MOST_SEED = 2**32 - 1
-"""Seeds of single steps are made of it, and have 64 bits."""
+"""Seeds of single steps derive from the seed and have 64 bits."""
 
 MOST_STEPS = 10**9
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingOptions:
-    """How to run a recipe; what is None is as the recipe says.
+    """How to run a recipe. None means: as the recipe says.
 
     Attributes:
-        resume: go on from the last checkpoint.
+        resume: continue from the last checkpoint.
         device: 'cpu' or 'cuda'.
         steps, seed: replace those of an embedder's recipe.
-        minutes: stop an embedder's training, with a checkpoint, after so long.
+        minutes: stop an embedder's training after this time, with a checkpoint.
         threads: CPU threads.
     """
 
@@ -45,10 +45,10 @@ class TrainingOptions:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        """Check the numbers before hours of work.
+        """Check the numbers now, before hours of work.
 
         Raises:
-            UsageError: one that cannot be.
+            UsageError: a number is out of range.
         """
         take_fields(self)
         for name, least, most in (
@@ -66,7 +66,7 @@ class TrainingOptions:
 
 
 def frames_of(path: Path, gap_seconds: float) -> Iterator[Image]:
-    """One RGB frame (H, W, 3) of a clip for every `gap_seconds` of it."""
+    """One RGB frame (H, W, 3) for every `gap_seconds` of a clip."""
     due = 0.0
     with open_video(path) as reader:
         for frame in reader.frames():
@@ -83,12 +83,22 @@ def train_recipe(
     options: TrainingOptions,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Train what a recipe describes, an embedder or a proposer; what was measured before and after.
+    """Train the embedder or proposer that a recipe describes.
 
-    A recipe with [adapt] gives `model` too: None where the data did not help and no model was written.
+    Args:
+        recipe: a recipe file.
+        data: data folders by name.
+        out: folder of the training; the trained model lies in it.
+        options: how to run it.
+        say: called with each line of progress.
+
+    Returns:
+        The measurements before and after. With an [adapt] recipe also `model`: None if the data did not help
+        and no model was written.
 
     Raises:
-        UsageError: the recipe is of another kind, the data does not go with it, or `out` holds a training.
+        UsageError: the recipe is of another kind, the data does not fit it, or `out` already holds a
+            training.
         ModelError: the recipe is malformed, or there is nothing to resume.
     """
     recipe, out, folders = Path(recipe), Path(out), {name: Path(folder) for name, folder in data.items()}
@@ -100,7 +110,7 @@ def train_recipe(
         _refuse_another(out)
         refuse_place(out)
     import panorama.models.cores
-    import panorama.models.network  # noqa: F401  brings torch, whose threads are kept as they are
+    import panorama.models.network  # noqa: F401  loads torch, so that `lent` restores its threads
 
     with lent(**dict.fromkeys(("torch", "cv2", NETWORKS))):
         if kind == "embedder" and "adapt" in plan:
@@ -127,10 +137,10 @@ def train_recipe(
 
 
 def refuse_place(out: Path, folders: Sequence[Path] = ()) -> None:
-    """Refuse a folder that is something else: a library, or one of those that pictures come from.
+    """Refuse a model folder that is a library or lies in one of the folders with pictures.
 
     Raises:
-        UsageError: it is, or lies in one.
+        UsageError: it is, or it does.
     """
     refuse_own_files(out)
     place = out.resolve()
@@ -145,7 +155,7 @@ def refuse_place(out: Path, folders: Sequence[Path] = ()) -> None:
 
 
 def _refuse_another(out: Path) -> None:
-    """Hours of training may lie in a folder: none begins there anew because --resume was forgotten."""
+    """Refuse a folder that holds a training: a forgotten --resume must not overwrite hours of work."""
     for name, what in ((CHECKPOINT, "a training that can be gone on with"), (WEIGHTS, "a model already")):
         if (out / name).is_file():
             raise UsageError(
@@ -164,13 +174,13 @@ def _adapt(
     result = adapt(recipe, data, out, device=options.device, threads=options.threads, say=say)
     start = open_model(str(read_recipe(recipe)["start"]["model"]), "embedder").path
     if result["model"] is not None and (start / SHIPPED).is_file() and start.resolve() != out.resolve():
-        # Bands of the model that it began with: near enough to answer, and `calibrate` sets better ones.
+        # Take the bands of the start model: good enough to answer with; `calibrate` sets better ones.
         shutil.copyfile(start / SHIPPED, out / SHIPPED)
     return result
 
 
 def refuse_steps(options: TrainingOptions) -> None:
-    """Refuse what only training in steps has.
+    """Refuse options that only training in steps has.
 
     Raises:
         UsageError: steps or minutes are given.
@@ -197,7 +207,7 @@ def _train_proposer(
     if len(data) != 1:
         raise UsageError(f"a proposer is trained from one data folder, got {len(data)}: --data NAME=FOLDER")
     plan = read_recipe(recipe)
-    if options.threads is not None and "training" in plan:  # one that is not there is told by `train`
+    if options.threads is not None and "training" in plan:  # `train` reports a missing table
         plan["training"]["threads"] = options.threads
     folder = next(iter(data.values()))
     train(plan, folder, out, options.resume, device=options.device, say=say)

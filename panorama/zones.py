@@ -1,4 +1,4 @@
-"""Points as typed, or files drawn elsewhere, enter; the named shapes of cameras leave, kept and drawn."""
+"""Points as text, or files drawn elsewhere, come in; the named shapes of cameras go out, stored and drawn."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from panorama.store import Store
 
 _KINDS = {"zone": "zone", "line": "line", "polygon": "zone", "rectangle": "zone", "linestrip": "line"}
-"""What drawing tools call a shape -> what it is here."""
+"""What drawing tools call a shape -> its kind here."""
 _NAME_SIZE = 0.5
 _COLOURS = ((80, 220, 120), (255, 170, 60), (90, 170, 255), (240, 100, 200), (240, 230, 80))
 
 
 @checked
 class Zones:
-    """Zones and lines by camera and name; iterating gives all of them.
+    """The zones and lines of a library, by camera and name. Iterating yields all of them.
 
     Args:
         store: where they are kept.
-        videos: gives the library's videos, see `Snapshot.videos`.
+        videos: returns the library's videos, see `Snapshot.videos`.
     """
 
     def __init__(self, store: Store, videos: Callable[[], pa.Table]) -> None:
@@ -56,16 +56,21 @@ class Zones:
         kind: str = "zone",
         size: tuple[int, int] | None = None,
     ) -> Zone:
-        """Store a shape, in place of one of the same name and camera.
+        """Store a shape; it replaces one with the same name and camera.
 
         Args:
-            points: pairs of shares of the frame, or text: percent '10%,50% ...' or pixels '120,300 ...'.
-            camera: one of the library's; EVERY_CAMERA for a shape of all that have none of that name.
+            name: of the shape.
+            points: pairs (x, y) as fractions of the frame, or text: percent '10%,50% ...' or pixels '120,300
+                ...'.
+            camera: a camera of the library, or EVERY_CAMERA: the shape then holds for all cameras that have
+                none with this name.
             kind: 'zone' or 'line'.
-            size: of the frame that pixels count in; without it, that of the camera's videos.
+            size: width and height of the frame that pixels refer to; None for the size of the camera's
+                videos.
 
         Raises:
-            UsageError: an unknown camera, points that make no shape, pixels of a frame of unknown size.
+            UsageError: the camera is unknown, the points form no shape, or the frame size for pixels is
+                unknown.
         """
         self._check_camera(camera)
         pairs = points_of(points, size, lambda: self._size_of(camera)) if isinstance(points, str) else points
@@ -74,21 +79,29 @@ class Zones:
         return zone
 
     def rename(self, name: str, new: str, camera: str | None = None) -> list[str]:
-        """Give a shape another name; without a camera, of all cameras that have it, which leave."""
+        """Rename a shape.
+
+        Args:
+            camera: whose shape; None renames it for all cameras that have it.
+
+        Returns:
+            The cameras concerned.
+        """
         cameras = self._cameras_of(name, camera)
         for where in cameras:
             self._store.rename_zone(where, name, new)
         return cameras
 
     def move(self, name: str, to: str, camera: str | None = None) -> None:
-        """Give a shape to another camera, as when a camera got another name.
+        """Give a shape to another camera, for example after the camera was renamed.
 
         Args:
             to: a camera of the library, or EVERY_CAMERA.
-            camera: whose it is; needed where several have a shape of that name.
+            camera: whose shape; needed if several cameras have one with this name.
 
         Raises:
-            UsageError: no such shape or camera, several shapes, or the camera has one of that name.
+            UsageError: there is no such shape or camera, several cameras have the shape and none is named, or
+                the new camera already has a shape with this name.
         """
         self._check_camera(to)
         cameras = self._cameras_of(name, camera)
@@ -98,20 +111,27 @@ class Zones:
         self._store.move_zone(cameras[0], name, to)
 
     def orphaned(self) -> list[Zone]:
-        """The shapes of cameras of which the library holds no video."""
+        """The shapes of cameras from which the library holds no video."""
         shapes = [zone for zone in self if zone.camera != EVERY_CAMERA]
         cameras = self.cameras() if shapes else []
         return [zone for zone in shapes if zone.camera not in cameras]
 
     def drop(self, name: str, camera: str | None = None) -> list[str]:
-        """Remove a shape; without a camera, from all cameras that have it, which leave."""
+        """Remove a shape.
+
+        Args:
+            camera: whose shape; None removes it from all cameras that have it.
+
+        Returns:
+            The cameras concerned.
+        """
         cameras = self._cameras_of(name, camera)
         for where in cameras:
             self._store.drop_zone(where, name)
         return cameras
 
     def to_json(self) -> dict[str, Any]:
-        """All shapes, as `load` reads them; points are shares of the frame."""
+        """All shapes as JSON that `load` reads; points are fractions of the frame."""
         shapes = [
             {"camera": z.camera, "name": z.name, "kind": z.kind, "points": [list(p) for p in z.points_xy]}
             for z in self
@@ -119,13 +139,13 @@ class Zones:
         return {"shapes": shapes}
 
     def load(self, path: str | Path, camera: str | None = None) -> list[Zone]:
-        """Store the shapes of a JSON file, all or none: of `to_json`, or of a drawing tool (labelme).
+        """Store the shapes of a JSON file, all or none: from `to_json`, or from a drawing tool (labelme).
 
         Args:
-            camera: of the shapes that name none.
+            camera: for the shapes in the file that name no camera; None for every camera.
 
         Raises:
-            UsageError: the file is none of these, or a shape in it cannot be one.
+            UsageError: the file has neither form, or one of its shapes is invalid.
         """
         shapes = read_shapes(Path(path), EVERY_CAMERA if camera is None else camera)
         for zone in shapes:
@@ -136,18 +156,21 @@ class Zones:
     def draw(
         self, out: str | Path, *, camera: str | None = None, video: str | None = None, seconds: float = 0.0
     ) -> list[Zone]:
-        """Write a picture: the shapes that hold for a camera on a frame of one of its videos.
+        """Write an image: the shapes that hold for a camera, drawn on a frame of one of its videos.
 
         Args:
-            video: of the library; by default the first of the camera. Names the camera by itself.
-            seconds: of the frame.
+            out: the image file; its suffix sets the format.
+            camera: needed if the library has several cameras and `video` is None.
+            video: a video of the library; None for the first of the camera. It alone determines the camera.
+            seconds: time of the frame.
 
         Returns:
             The shapes drawn.
 
         Raises:
-            UsageError: the file's suffix is that of no picture format, or it is a video or a library's own.
-            LibraryWriteError: it cannot be written; what was there stays.
+            UsageError: the suffix is not an image format, or `out` is a video or one of the library's own
+                files.
+            LibraryWriteError: `out` cannot be written; the previous file stays.
         """
         check_picture(Path(out), set(self._videos().column("uri").to_pylist()))
         row = self._row(camera, video)
@@ -177,7 +200,7 @@ class Zones:
         if len({row["camera"] for row in chosen}) > 1 and camera is None:
             cameras = ", ".join(repr(name) for name in self.cameras())
             raise UsageError(f"say which camera to show with --camera; there are {cameras}")
-        # Those whose files are gone are passed over where another one of the camera is there.
+        # Prefer a video whose file still exists.
         return dict(next((row for row in chosen if not is_gone(Path(row["uri"]))), chosen[0]))
 
     def cameras(self) -> list[str]:
@@ -190,7 +213,7 @@ class Zones:
             raise UsageError(unknown("camera", camera, cameras, command("videos")))
 
     def _cameras_of(self, name: str, camera: str | None) -> list[str]:
-        """The cameras whose shape is meant; the store refuses one that has none."""
+        """The cameras whose shape is meant; the store refuses a camera that has no such shape."""
         if camera is not None:
             return [camera]
         found = [where for where, held in self._store.zone_names() if held == name]
@@ -209,14 +232,14 @@ class Zones:
 
 
 def orphan_remarks(zones: Zones, before: Sequence[Zone] = ()) -> tuple[str, ...]:
-    """A line for each shape whose camera has no video, but for those that were so before."""
+    """One line for each shape whose camera has no video, except those listed in `before`."""
     lost = [zone for zone in zones.orphaned() if zone not in before]
     known = zones.cameras() if lost else []
     return tuple(lost_shape(zone.kind, zone.name, [zone.camera], known) for zone in lost)
 
 
 def holding(shapes: Sequence[Zone], camera: str) -> list[Zone]:
-    """The shapes that hold for a camera: its own, and those of every camera whose name it does not use."""
+    """The shapes that hold for a camera: its own, and those of every camera that share no name with them."""
     own = [zone for zone in shapes if zone.camera == camera]
     names = {zone.name for zone in own}
     return own + [z for z in shapes if z.camera == EVERY_CAMERA != camera and z.name not in names]
@@ -225,11 +248,14 @@ def holding(shapes: Sequence[Zone], camera: str) -> list[Zone]:
 def points_of(
     text: str, size: tuple[int, int] | None, known_size: Callable[[], tuple[int, int]]
 ) -> list[Point]:
-    """Points as typed, 'x,y x,y ...', as shares of the frame.
+    """Parse points typed as 'x,y x,y ...' into fractions of the frame.
 
     Args:
-        text: percentages ('10%,50%') or pixels of the frame as displayed ('120,300'), one or the other.
-        size: of the frame that pixels count in; None asks `known_size`.
+        text: percentages ('10%,50%') or pixels of the frame as displayed ('120,300'), not both.
+        size: width and height of the frame that pixels refer to; None calls `known_size`.
+
+    Raises:
+        UsageError: the text is not pairs, or mixes percentages and pixels.
     """
     numbers = [word for pair in text.replace(";", " ").split() for word in pair.split(",")]
     shares = [word.endswith("%") for word in numbers]
@@ -246,7 +272,11 @@ def points_of(
 
 
 def read_shapes(path: Path, camera: str) -> list[Zone]:
-    """The shapes of a JSON file; `camera` is that of shapes that name none."""
+    """Read the shapes of a JSON file; `camera` applies to shapes that name none.
+
+    Raises:
+        UsageError: the file cannot be read or is not in a known form.
+    """
     try:
         held = parsed_json(path.read_text(encoding="utf-8-sig"))
     except OSError as exc:
@@ -279,7 +309,7 @@ def _shape(shape: dict[str, Any], camera: str, width: float, height: float) -> Z
 
 
 def draw_shapes(picture: NDArray[np.uint8], shapes: Sequence[Zone]) -> NDArray[np.uint8]:
-    """The shapes on an RGB picture: zones filled, lines with an arrow to the side that is 'in'."""
+    """Draw shapes on an RGB image: zones filled, lines with an arrow towards their 'in' side."""
     height, width = picture.shape[:2]
     thick = max(1, round(min(width, height) / 240))
     for number, zone in enumerate(shapes):
@@ -304,7 +334,7 @@ def draw_shapes(picture: NDArray[np.uint8], shapes: Sequence[Zone]) -> NDArray[n
 
 
 def _arrow(picture: NDArray[np.uint8], points: NDArray[np.int32], colour: Sequence[int], thick: int) -> None:
-    """Across the longest stretch of a line, to the right of who walks it: that way is 'in'."""
+    """Draw an arrow across a line's longest segment, to the right of someone walking it: the 'in' side."""
     steps = np.diff(points, axis=0).astype(float)
     longest = int(np.hypot(*steps.T).argmax())
     step = steps[longest] / max(float(np.hypot(*steps[longest])), 1.0)

@@ -1,4 +1,4 @@
-"""Rows of a library's entities enter; the vocabulary as values leaves."""
+"""Rows of a library's entities come in; `Entity` values go out."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """One name of the vocabulary and how many pictures stand for it.
+    """An entity: a name and the number of pictures that stand for it.
 
     Attributes:
-        negatives: all pictures of what it is not.
-        denied: those of them that were denied by their row; the others are look-alikes.
-        category: whether it stands for any of its kind, not for one individual.
-        warnings: remarks for people on what was just registered: what was left out of folders, and why, and
-            that a box names no track.
+        name: the name.
+        exemplars: number of example images.
+        negatives: number of pictures of what it is not: look-alikes and denied answers.
+        warnings: remarks on the latest registration: what was left out of folders and why, or that no track
+            lies at a box.
+        denied: number of the negatives that were denied by their row; the other negatives are look-alikes.
+        category: whether it stands for any of its kind rather than for one individual.
     """
 
     name: str
@@ -28,7 +30,7 @@ class Entity:
 
     @classmethod
     def listed(cls, rows: pa.Table) -> list[Entity]:
-        """Those of rows of `Snapshot.entities`, in their order."""
+        """The entities in rows of `Snapshot.entities`, in their order."""
         return [
             cls(
                 row["entity"],

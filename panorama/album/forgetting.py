@@ -1,4 +1,4 @@
-"""An entity that is to be forgotten enters; which tracks go with it, and which stay and what to do, leave."""
+"""An entity to forget comes in; the tracks that go with it or stay go out, with what to do about them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from panorama.store import Store
 
 SHOWN_TRACKS = 20
-"""Of more tracks that stay, those that are most alike are named."""
+"""Most tracks named among those that stay; if there are more, the most similar ones."""
 
 _ACCEPTED = "SELECT DISTINCT track_id FROM sightings WHERE entity = ?"
 
@@ -28,8 +28,9 @@ class Seen:
     """The tracks that were matched to an entity.
 
     Attributes:
+        name: of the entity.
         accepted: (A,) int64 ids of the tracks whose crops and vectors go with its sightings.
-        uncertain: (U,) int64 ids of those that may show it and stay, the most alike first.
+        uncertain: (U,) int64 ids of tracks that may show it and stay, the most similar first.
     """
 
     name: str
@@ -37,7 +38,7 @@ class Seen:
     uncertain: NDArray[np.int64]
 
     def before(self) -> list[str]:
-        """What is to be known before it is forgotten: which stay can still be asked by its name."""
+        """What to know before forgetting it: the tracks that stay can still be queried by its name."""
         lines = [f"the stored pictures of {counted(len(self.accepted), 'track')} go with it"]
         if len(self.uncertain):
             register = command_of("register", self.name, "--track ID")
@@ -48,7 +49,7 @@ class Seen:
         return lines
 
     def after(self) -> list[str]:
-        """What stays when it is forgotten, by numbers: its name means nothing any more."""
+        """What stays after forgetting it, by track ids, since its name means nothing any more."""
         if not len(self.uncertain):
             return []
         shown = self.uncertain[:SHOWN_TRACKS]
@@ -64,20 +65,20 @@ class Seen:
 
 
 def forget(library: Library, store: Store, name: str, with_sightings: bool) -> Seen | None:
-    """Erase an entity, see `Library.forget`; which tracks went with it, and which stay."""
+    """Erase an entity, see `Library.forget`; returns the tracks that went with it and those that stay."""
     seen = going_with(library, name, with_sightings)
     try:
         store.forget_entity(name, None if seen is None else seen.accepted)
     except NotYetErased as exc:
-        exc.seen = seen  # nobody can ask for them by its name any more
+        exc.seen = seen  # they can no longer be queried by its name
         raise
     return seen
 
 
 def going_with(library: Library, name: str, with_sightings: bool) -> Seen | None:
-    """The tracks that go when an entity is forgotten, None where none does.
+    """The tracks that go when an entity is forgotten; None if there are none.
 
-    Without its sightings these are the tracks that were to go with it when erasing them broke off.
+    Without its sightings, these are the tracks that an interrupted erasure had begun to erase.
     """
     if with_sightings:
         return seen_of(library, name)
@@ -86,12 +87,12 @@ def going_with(library: Library, name: str, with_sightings: bool) -> Seen | None
 
 
 def seen_of(library: Library, name: str) -> Seen:
-    """The tracks that are matched to an entity, accepted and uncertain; UnknownEntity where there is none."""
+    """The tracks matched to an entity, accepted and uncertain; UnknownEntity if there is no such entity."""
     entity = library.entity(name).name
-    begun = library.being_forgotten(entity)  # what is left of them may match no more
+    begun = library.being_forgotten(entity)  # partly erased tracks may no longer match
     accepted = [row[0] for row in library.query(_ACCEPTED, [entity]).fetchall()]
     found = library.query(uncertain_of([entity]))
-    # Copies of a video share its tracks, and each has its rows.
+    # Copies of a video share its tracks, but each copy has its own rows.
     rows = sorted(found, key=lambda row: -row["score"])
     uncertain = dict.fromkeys(row["track_id"] for row in rows if row["track_id"] not in begun)
     return Seen(entity, np.union1d(begun, np.array(accepted, np.int64)), np.array(list(uncertain), np.int64))

@@ -1,4 +1,4 @@
-"""SQL over one store enters, Results leave; engine and matcher are kept while the library does not change."""
+"""SQL over one store comes in, Results go out; engine and matcher are kept while the library is the same."""
 
 from __future__ import annotations
 
@@ -34,16 +34,22 @@ from panorama.store.scenes.places import PlaceTables
 from panorama.threads import Threads, products_alone
 
 IDLE_ENGINES = 4
-"""Engines kept for the next query: one for each thread asking at a time, picture root and set of limits."""
+"""Engines kept for later queries: one per concurrent thread, picture root and set of limits."""
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 Asked = str | tuple[str, Parameters]
-"""A query as text, or as text and the values of its parameters."""
+"""A query as SQL, or as SQL and the values of its parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether two pictures show the same entity: score in [0, 1], band, and the exit that decided."""
+    """Whether two pictures show the same entity.
+
+    Attributes:
+        score: in [0, 1].
+        band: 'accepted', 'uncertain' or 'rejected'.
+        exit: the exit that decided.
+    """
 
     score: float
     band: str
@@ -60,11 +66,11 @@ class _Idle:
 
 
 def entity_statement(sql: str, parameters: Parameters, read_only: bool = False) -> EntityStatement | None:
-    """The statement that changes or describes an entity, None for a query.
+    """The statement that changes or describes an entity; None for a query.
 
     Raises:
-        QueryError: it has parameters, which such statements do not take, or changes something though it is
-            to be `read_only`.
+        QueryError: it has parameters, which such statements do not take, or it changes something despite
+            `read_only`.
     """
     tokens = tokenize(sql)
     statement = parse_statement(tokens, sql)
@@ -79,11 +85,11 @@ def entity_statement(sql: str, parameters: Parameters, read_only: bool = False) 
 
 
 class Answering:
-    """Answers queries about the newest snapshot of a store; from several threads if need be.
+    """Answers queries on the newest snapshot of a store; several threads may use it.
 
     Args:
         store: of the library.
-        embedder: gives the model to search with; called when a statement first needs it.
+        embedder: returns the model to search with; called when a statement first needs it.
     """
 
     def __init__(self, store: Store, embedder: Callable[[], Embedder]) -> None:
@@ -111,20 +117,20 @@ class Answering:
     def query_each(
         self, queries: Sequence[Asked], picture_root: Path | None, limits: Limits | None = None
     ) -> Iterator[Result]:
-        """The answers to several SELECTs, each as it is found, all of one snapshot and one matching pass."""
+        """The answers to several SELECTs, as they are found, all from one snapshot and one matching pass."""
         asked = [query if isinstance(query, tuple) else (query, None) for query in queries]
         with self._engine(picture_root, limits) as (engine, snapshot):
             with self._at_work():
                 engine.prepare(asked)
             for sql, parameters in asked:
-                with self._at_work():  # not while what is found is shown
+                with self._at_work():  # left before the yield, so not held while the caller uses the answer
                     result = engine.query(sql, parameters)
                 result.warnings += self._warnings(snapshot)
                 yield result
 
     @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:
-        """While a question is answered, indexing stands back, and libraries have the threads that suit it."""
+        """While a query runs, indexing pauses, and libraries use the thread counts that suit it."""
         with self._store.asking(), Threads.here().lent(), products_alone():
             yield
 
@@ -134,14 +140,14 @@ class Answering:
         return Verdict(score, BAND_NAMES[band], exit)
 
     def matcher(self) -> AlbumMatcher:
-        """What matches the album of the newest snapshot; it holds the vectors."""
+        """The matcher for the album of the newest snapshot; it holds the vectors."""
         return self._matcher_of(self._current())
 
     def vectors_of(self, crop_ids: NDArray[np.int64], exit: int) -> NDArray[np.float32]:
-        """Vectors of crops (N,) at an exit, in the order given: (N, dim); no calibration is needed.
+        """Vectors of crops (N,) at an exit, in the order given: (N, dim). It needs no calibration.
 
         Raises:
-            UsageError: the model has no such exit, or the library no such crop.
+            UsageError: the embedder has no such exit, or the library has no such crop.
         """
         snapshot, embedder = self._current(), self._embedder()
         if not 1 <= exit <= embedder.exits:
@@ -156,7 +162,7 @@ class Answering:
         return np.asarray(found.vectors)[order[np.searchsorted(found.crop_ids[order], crop_ids)]]
 
     def forget(self) -> None:
-        """Let go of snapshot, vectors and connections; the next query takes new ones."""
+        """Release snapshot, vectors and connections; the next query takes new ones."""
         with self._lock:
             self._indexes, self._known = KeptIndexes(), {}
             self._let_go()
@@ -165,12 +171,12 @@ class Answering:
                 tables.close()
 
     def close(self) -> None:
-        """Let go for good: also of what other threads are asking, once it is answered."""
+        """Release everything for good; what other threads are using is released when their queries end."""
         self._is_over = True
         self.forget()
 
     def _let_go(self) -> None:
-        """Leave the snapshot; its vectors and the connections may serve the next one."""
+        """Leave the snapshot; its vectors and connections may serve the next one."""
         self._snapshot, self._matcher, self._unsearched = None, None, None
         idle, self._idle = self._idle, []
         for kept in idle:
@@ -191,7 +197,7 @@ class Answering:
 
     @contextlib.contextmanager
     def _engine(self, picture_root: Path | None, limits: Limits | None) -> Iterator[tuple[Engine, Snapshot]]:
-        """An engine that nobody else uses meanwhile; kept afterwards if the library is still the same."""
+        """An engine for exclusive use; it is kept afterwards if the library is still the same."""
         limits = limits or Limits()
         if limits.threads is None:
             limits = replace(limits, threads=Threads.here().duckdb)
@@ -223,7 +229,7 @@ class Answering:
                 self.forget()
 
     def _tables_of(self, limits: Limits) -> Tables | None:
-        """A connection with these limits that no engine has."""
+        """A connection with these limits that no engine uses."""
         with self._lock:
             for place, tables in enumerate(self._left):
                 if tables.limits == limits:
@@ -235,7 +241,7 @@ class Answering:
             for place, kept in enumerate(self._idle):
                 if (kept.picture_root, kept.limits) == (picture_root, limits):
                     return self._idle.pop(place).engine
-            # What waits for other limits gives way, so that what is asked now is kept afterwards.
+            # Make room by dropping an engine with other limits, so that this one can be kept afterwards.
             stale = self._idle.pop(0) if len(self._idle) >= IDLE_ENGINES else None
         if stale is not None:
             stale.engine.close()
@@ -247,7 +253,7 @@ class Answering:
                 return self._matcher
             embedder = self._embedder()
         _check_embedded(snapshot, embedder)
-        # Not under the lock: plain SQL need not wait.
+        # Do this without the lock, so that plain SQL does not wait.
         known = self._with_every_view(snapshot, embedder)
         scenes = self._places_of(known).scenes
         with self._lock:
@@ -263,18 +269,18 @@ class Answering:
             return matcher
 
     def _with_every_view(self, snapshot: Snapshot, embedder: Embedder) -> Snapshot:
-        """The snapshot with all vectors of its examples: an earlier version kept one of each."""
+        """The snapshot with vectors of all views of its examples: earlier versions stored one each."""
         if not lacking(snapshot, embedder):
             return snapshot
-        with contextlib.suppress(LibraryWriteError):  # then those that are there answer
+        with contextlib.suppress(LibraryWriteError):  # if it cannot be written, use the vectors there are
             embed_exemplars(self._store, embedder)
         fresh = self._store.snapshot()
-        # Another process may have changed the album meanwhile: this snapshot keeps its names.
+        # If another process has changed the album meanwhile, keep this snapshot's album.
         same = fresh is not snapshot and fresh.entities.equals(snapshot.entities)
         return replace(snapshot, albums=fresh.albums) if same else snapshot
 
     def _source_of(self, snapshot: Snapshot, embedder: Embedder) -> VectorSource:
-        """The vectors that questions search, and without a calibration, so without a matcher, new ones."""
+        """The vectors that queries search; new ones if there is no matcher, as without a calibration."""
         if self._snapshot is snapshot and self._matcher is not None:
             return self._matcher.source
         _check_embedded(snapshot, embedder)
@@ -285,7 +291,7 @@ class Answering:
             return self._indexes.places(snapshot)
 
     def _warnings(self, snapshot: Snapshot) -> tuple[str, ...]:
-        """What a query that searched should say; one that did not match anything needs no model."""
+        """The warnings of a query that searched; a query that matched nothing needs no model."""
         with self._lock:
             if self._snapshot is not snapshot or self._matcher is None:
                 return ()

@@ -1,1 +1,1 @@
-"""A directory enters; the parts of a `Library` leave: found, held open, indexed into and told of."""
+"""A directory comes in; the parts of a `Library` go out: its contents, its models, its store and indexing."""

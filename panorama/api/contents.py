@@ -1,4 +1,4 @@
-"""A directory enters; a `LibraryContents` leaves that tells what a library holds, as it is stored."""
+"""A directory comes in; a `LibraryContents` goes out that reports what the library stores."""
 
 from __future__ import annotations
 
@@ -17,58 +17,66 @@ from panorama.store import Change, LibraryInfo, Snapshot
 
 @checked
 class LibraryContents(HeldOpen):
-    """What needs no model: videos, stored pictures, settings; `panorama.Library` is one."""
+    """The part of `panorama.Library` that needs no model: videos, stored crops, settings."""
 
     def snapshot(self) -> Snapshot:
-        """One consistent view of what the library holds now."""
+        """A consistent view of what the library holds now."""
         return self._store.snapshot()
 
     def compact(self) -> int:
-        """Merge many small data files into few large ones; how many were replaced.
+        """Merge many small data files into few large ones, and erase what was forgotten.
+
+        Returns:
+            How many files were replaced.
 
         Raises:
-            LibraryWriteError: also where the files are merged, but what was forgotten cannot be erased yet.
+            LibraryWriteError: the library cannot be written. Also if the merge succeeded but forgotten bytes
+                cannot be erased yet.
         """
         merged = self._store.compact()
         self._store.erase_forgotten()
         return merged
 
     def info(self) -> LibraryInfo:
-        """Counts, bytes by kind, models."""
+        """Counts of rows, bytes by kind, and models."""
         return self._store.info()
 
     def videos(self) -> pa.Table:
-        """The videos, one row each, in order of name."""
+        """The videos as a table: one row each, ordered by name."""
         return self.snapshot().videos
 
     def listed(self) -> pa.Table:
-        """The columns video, uri and camera of the same, also where when one was recorded is damaged."""
+        """The columns video, uri and camera of `videos`. Works even if stored recording times are damaged."""
         return self._store.listed()
 
     def setting(self, key: str) -> Any:
-        """A JSON value that is kept in the library, None where there is none."""
+        """A JSON value kept in the library; None if there is none under this key."""
         return self._store.setting(key)
 
     def put_setting(self, key: str, value: Any) -> None:
-        """Keep a JSON value in the library, a calibration for example; None removes it."""
+        """Keep a JSON value in the library, for example a calibration; None removes the key."""
         self._store.put_setting(key, value)
 
     def change_settings(self, change: Change) -> None:
-        """Keep, at once, the JSON values by key that a function makes of all that are kept; None removes."""
+        """Change kept JSON values in one step.
+
+        Args:
+            change: takes all kept values by key and returns the values to keep; None removes a key.
+        """
         self._store.change_settings(change)
 
     def check_writable(self) -> None:
-        """LibraryWriteError where the library can only be read; told before long work, not after it."""
+        """Raise LibraryWriteError if the library is read-only; call it before long work."""
         self._store.check_writable()
 
     def crop(self, crop_id: int) -> NDArray[np.uint8]:
-        """A stored crop as an RGB picture (H, W, 3); UsageError where there is none of that id."""
+        """A stored crop as an RGB array (H, W, 3), uint8; UsageError if there is no crop with this id."""
         for jpeg in self.stored_crops([crop_id]).values():
             return decode_picture(jpeg)
         raise UsageError(f"no crop {crop_id}; see SELECT crop_id FROM crops")
 
     def stored_crops(self, crop_ids: Ids) -> dict[int, bytes]:
-        """Stored crops as JPEG files, by id; ids that are not there are left out."""
+        """Stored crops as JPEG files, by id; unknown ids are left out."""
         ids = np.array(list(crop_ids), np.int64)
         batches = self._store.read_crops(crop_ids=ids) if len(ids) else ()
         return {

@@ -1,4 +1,4 @@
-"""A library's directory enters; its store leaves, opened when it is first needed, until it is closed."""
+"""A library's directory comes in; its store goes out, opened when first needed, until it is closed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 
 class HeldOpen:
-    """What holds a library open; whatever a class made of it offers raises LibraryClosed once it is closed.
+    """Base of everything that holds a library open. Public members raise LibraryClosed after `close`.
 
-    Commands that it advises name its library, where they must (see `panorama.commands`). A process that is
-    forked opens it anew, as one does that it is sent to.
+    Commands in its messages name the library if they must (see `panorama.commands`). A forked process, and a
+    process that receives a pickled copy, opens the library again.
 
     Args:
         path: the library's directory.
-        store: of it, where it is open already.
+        store: the library's store if it is already open.
     """
 
     def __init__(self, path: Path, store: Store | None = None) -> None:
@@ -40,7 +40,7 @@ class HeldOpen:
         _HELD.add(self)
 
     def __init_subclass__(cls) -> None:
-        # Here for all of them: of forty methods one would be forgotten.
+        # Wrap all members here: with forty methods, someone would forget to check one.
         super().__init_subclass__()
         for name, member in list(vars(cls).items()):
             if name.startswith("_"):
@@ -57,13 +57,13 @@ class HeldOpen:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a library yet: the first `index` makes it."""
+        """Whether the library exists yet; the first `index` creates it."""
         self._check_open()
         return Store.is_at(self._path)
 
     @property
     def _is_made(self) -> bool:
-        """Whether there is one, or was when it was opened: `index` makes no other in its place."""
+        """Whether the library exists, or did when it was opened: `index` creates no other in its place."""
         return self._opened is not None or self.exists
 
     @property
@@ -77,9 +77,10 @@ class HeldOpen:
         return self._opened
 
     def close(self) -> None:
-        """Let go of the library's files; nothing is asked of it any more.
+        """Release the library's files; later calls raise LibraryClosed.
 
-        What other threads are asking is answered, or raises LibraryClosed, and is let go of then.
+        A call that another thread is in the middle of finishes or raises LibraryClosed, then releases its
+        files.
         """
         with self._making:
             if not self._closed:
@@ -89,18 +90,18 @@ class HeldOpen:
                 self._opened.close()
 
     def _let_go(self) -> None:
-        """Drop what was made of the store, before it is closed."""
+        """Drop what was built on the store; runs before the store closes."""
 
     def _hand_on_nothing(self) -> None:
-        """Before this process is forked: leave nothing open that the new one must not even inherit."""
+        """Before a fork: close what the child process must not inherit."""
         if self._opened is not None:
             self._opened.close_idle()
 
     def _leave_to_parent(self) -> None:
-        """In a forked process: be as one that it was sent, and touch nothing that the other has opened.
+        """In a forked child: start again like an unpickled copy, and leave alone what the parent opened.
 
-        Whatever holds DuckDB's connections there is never freed here: that waits for threads which only the
-        other process has, and crashes.
+        Objects that hold DuckDB's connections are never freed in the child: freeing waits for threads that
+        exist only in the parent, and crashes.
         """
         for left in vars(self).values():
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(left))
@@ -115,7 +116,7 @@ class HeldOpen:
             )
 
     def _until_closed(self, found: Iterator[T]) -> Iterator[T]:
-        """What is found one by one; what is asked for after `close` is refused, whenever it was begun."""
+        """Yield items one by one; raise LibraryClosed for each item requested after `close`."""
         while True:
             with using(self._path):
                 each = next(found, None)
@@ -137,11 +138,11 @@ class HeldOpen:
         return f"{type(self).__name__}({str(self._path)!r})"
 
     def __reduce__(self) -> tuple[Callable[[Path], HeldOpen], tuple[Path]]:
-        return type(self), (self._path,)  # the process that it is sent to opens it anew
+        return type(self), (self._path,)  # the receiving process opens the library again
 
 
 _HELD: weakref.WeakSet[HeldOpen] = weakref.WeakSet()
-"""All of this process."""
+"""All instances of this process."""
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Found videos and a library's models enter; they are indexed, dated and ready for queries, and told."""
+"""Found videos and a library's models come in; the videos go out indexed, dated and reported."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ if TYPE_CHECKING:
     from panorama.indexing.settings import IngestSettings
 
 LOOKED_AT = 100
-"""Of so many files it is asked whether they are new, before anything else is done."""
+"""How many of the found files are checked for being new before the networks load."""
 
 
 def found_for(store: Store | None, paths: Sequence[Path | str], library: Path) -> Found:
-    """What there is to index at some paths, the library's own folder passed over.
+    """Find what to index at some paths, except the library's own folder.
 
     Args:
-        store: of the library, None where there is none yet; a folder of pictures in it is one again.
+        store: the library's store, None if there is no library yet. A folder of pictures that the library
+            already holds counts as a video again.
     """
 
     def known(folder: Path) -> bool:
-        with contextlib.suppress(UnicodeError):  # of a name that is no text, no video is known
+        with contextlib.suppress(UnicodeError):  # the library knows no video whose name is not text
             return store is not None and store.known_file(str(folder.resolve())) is not None
         return False
 
@@ -52,12 +53,12 @@ def index_found(
     redo: bool,
     hooks: Hooks | None,
 ) -> IndexReport:
-    """Index what was found, with networks in a process of their own; see `Library.index`."""
+    """Index what was found, with the networks in a process of their own; see `Library.index`."""
     with beside(proposer, embedder) as models:
         elsewhere = models[0] is not proposer
         if elsewhere and _holds_new(store, found):
             threading.Thread(target=_load, args=models, name="panorama ahead").start()
-        # Loaded while the networks are: what decodes and tracks takes as long as they do.
+        # Import these while the networks load: the decoder and the tracker take as long to load as they do.
         from panorama.cameras.recording import apply_rule, remember
         from panorama.indexing.outcomes import INDEXED, dating
         from panorama.indexing.profile import prepare
@@ -68,7 +69,7 @@ def index_found(
         indexer, kept = prepare(store, *models, settings, redo, depth)
         report = index_paths(store, indexer, found, dating(store, hooks), kept=kept)
         if elsewhere:
-            models[0].give_up()  # its process ends beside what is left to do, also if it is loading still
+            models[0].give_up()  # its process ends while the rest goes on, even if it is still loading
         finish(store, embedder, hooks)
     fresh = {f.video for f in report.files if f.status == INDEXED}
     told = apply_rule(store, None, {f.video for f in report.files if f.video}, fresh)
@@ -76,10 +77,10 @@ def index_found(
 
 
 def _holds_new(store: Store, found: Found) -> bool:
-    """Whether one of the first files is not as it was indexed, by its name, size and time.
+    """Whether one of the first files differs from its indexed state in name, size or time.
 
-    It may be a copy, or no video after all: what becomes of it is decided by who reads it. Clips that
-    Panorama wrote stay new, and no networks are loaded for them.
+    It may be a copy, or no video at all; the reader decides later. Clips that Panorama wrote always look new,
+    but do not make the networks load.
     """
     for video in found.videos[:LOOKED_AT]:
         with contextlib.suppress(VideoError, OSError, UnicodeError):
@@ -92,7 +93,7 @@ def _holds_new(store: Store, found: Found) -> bool:
 
 
 def _load(proposer: Proposer, embedder: Embedder) -> None:
-    """Load the networks, the one that is needed first before the other; their users meet what goes wrong."""
+    """Load the networks in the order in which they are needed; their users meet the errors."""
     with contextlib.suppress(Exception):
         proposer.load()
         embedder.load()

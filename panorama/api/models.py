@@ -1,4 +1,4 @@
-"""The models of one library: a store enters, its embedder and proposer leave, loaded when first needed."""
+"""A library's store comes in; its embedder and proposer go out, loaded when first needed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Model = TypeVar("Model", Embedder, Proposer)
 
 
 class _Choice(Generic[Model]):
-    """The model of one kind that a library uses, by whichever process it was chosen last.
+    """The library's model of one kind, even if another process chose it last.
 
     Args:
-        setting: of the library, which names it; the default where there is none.
-        late: gives it by its name or folder, loaded when it is needed.
-        names: those that can be loaded by name.
+        setting: the library setting that names the model; the default model if it is not set.
+        late: returns the model for a name or folder; it loads when it is needed.
+        names: the models that can be loaded by name.
     """
 
     def __init__(
@@ -33,19 +33,19 @@ class _Choice(Generic[Model]):
         self._model: Model | None = None
 
     def of(self, store: Store | None) -> Model:
-        """That of a library, None for one that is not made yet."""
+        """The library's model; pass None for a library that does not exist yet."""
         name = None if store is None else store.setting(self._setting)
         if self._model is None or name != self._named:
             self._model, self._named = self._late(name), name
         return self._model
 
     def folder(self, store: Store) -> Path | None:
-        """Where it lies, None for one that can be loaded by name."""
+        """The model's folder; None for a model that is loaded by name."""
         name = store.setting(self._setting)
         return None if name is None or name in self._names() else Path(name)
 
     def keep(self, store: Store, name: str, model: Model) -> None:
-        """Use this one from now on; a folder by its full path, as the next command runs elsewhere."""
+        """Use this model from now on. A folder is kept as a full path: the next command may run elsewhere."""
         folder = Path(name)
         kept = name if name in self._names() or not folder.is_dir() else str(folder.resolve())
         if store.setting(self._setting) != kept:
@@ -54,11 +54,11 @@ class _Choice(Generic[Model]):
 
 
 class LibraryModels:
-    """Which models a library uses.
+    """The models that a library uses.
 
     Args:
-        store: of the library; called when it is needed, since the first `index` makes it.
-        is_made: whether there is one already.
+        store: returns the library's store; called only when needed, since the first `index` creates it.
+        is_made: whether the library exists yet.
     """
 
     def __init__(self, store: Callable[[], Store], is_made: Callable[[], bool]) -> None:
@@ -68,60 +68,60 @@ class LibraryModels:
 
     @property
     def embedder(self) -> Embedder:
-        """The model that the library is searched with."""
+        """The embedder that the library searches with."""
         _tell_threads()
         return self._embedder.of(self._store())
 
     @property
     def embedder_folder(self) -> Path | None:
-        """Where the embedder lies, None for one that can be loaded by name."""
+        """The embedder's folder; None for one that is loaded by name."""
         return self._embedder.folder(self._store())
 
     @property
     def proposer(self) -> Proposer:
-        """The model that finds regions while indexing."""
+        """The model that finds regions during indexing."""
         _tell_threads()
         return self._proposer.of(self._store() if self._is_made() else None)
 
     @property
     def proposer_folder(self) -> Path | None:
-        """Where the proposer lies, None for one that can be loaded by name."""
+        """The proposer's folder; None for one that is loaded by name."""
         return self._proposer.folder(self._store())
 
     def proposer_called(self, name: str) -> Proposer:
-        """That of a name or folder, loaded once here: what does not work is told before a library keeps it.
+        """The proposer with this name or folder. It loads once as a check, before the library keeps the name.
 
         Raises:
-            ModelError: no such proposer, or its weights are missing or not those of the recipe.
+            ModelError: there is no such proposer, or its weights are missing or do not match the recipe.
         """
         _tell_threads()
         late_proposer(name).load()
-        return late_proposer(name)  # not the same one: indexing loads it in a process of its own
+        return late_proposer(name)  # a second object: indexing loads it in a process of its own
 
     def propose_with(self, model: Proposer, name: str) -> None:
         """Find regions with another proposer from now on."""
         self._proposer.keep(self._store(), name, model)
 
     def switch(self, model: Embedder, name: str) -> int:
-        """Search with another embedder from now on; how many stored crops it embedded."""
+        """Search with another embedder from now on; returns how many stored crops it embedded."""
         from panorama.indexing.stored_crops import embed_missing
 
-        # Vectors first: a switch that is interrupted leaves the library searchable with the old model.
+        # Embed first: if the switch is interrupted, the library stays searchable with the old model.
         embedded = embed_missing(self._store(), model)
         self._embedder.keep(self._store(), name, model)
         self.remember()
         return embedded
 
     def remember(self) -> None:
-        """Note the embedder in the catalog, beside what is embedded with it."""
+        """Record the embedder in the catalog, next to what it embedded."""
         model = self.embedder
         self._store().put_model(ModelRow(model.hash, model.name, "embedder", model.dim, model.exits))
 
 
 def _tell_threads() -> None:
-    """Networks outside of questions have the threads that they have within, and are compiled for them once.
+    """Give networks outside of queries the same number of threads as in queries, so that they compile once.
 
-    Told nothing they would take every core of the machine, whatever this process may use.
+    By default they would use every core of the computer, even if this process may use only a few.
     """
     if not get_num_threads():
         set_num_threads(Threads.here().network)

@@ -1,4 +1,4 @@
-"""A path, or none, enters; where the library that is meant lies leaves."""
+"""A path, or none, comes in; the directory of the library it means goes out."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from panorama.commands import DEFAULT_PATH, ENVIRONMENT
 from panorama.errors import LibraryNotFound, UsageError
 
 LONGEST_BYTES = 489
-"""SQLite opens no file with a path of more than 504, and the catalog's own name is 15 of them."""
+"""SQLite opens no file whose path is longer than 504 bytes; the catalog's own name takes 15 of them."""
 
 
 def library_path(path: str | Path | None = None) -> Path:
-    """The library meant: the path given, else $PANORAMA_LIBRARY, else ./panorama-library."""
+    """The library's path: the one given, else $PANORAMA_LIBRARY, else ./panorama-library."""
     return Path(path or os.environ.get(ENVIRONMENT) or DEFAULT_PATH)
 
 
 def library_folder(path: str | Path | None = None) -> Path:
-    """Where the library meant lies, from the root; whether there is one is told by who opens it.
+    """The absolute directory of the library. It does not check whether a library exists there.
 
     Raises:
-        UsageError: no folder can be called so.
-        LibraryNotFound: the system does not lead there: through a file, through links without an end.
+        UsageError: the path cannot be the name of a folder.
+        LibraryNotFound: the system cannot reach the path: it leads through a file or through endless links.
     """
     given = library_path(path)
     try:

@@ -1,4 +1,4 @@
-"""How times and cameras are to be told enters; when and by which camera each video was recorded leaves."""
+"""A rule for times and cameras comes in; when and by which camera each video was recorded goes out."""
 
 from __future__ import annotations
 
@@ -22,27 +22,29 @@ from panorama.store.catalog.recorded import has_date, zone_named
 from panorama.video import DEFAULT_RATE, pictures_in, recorded_at, taken_seconds, was_set
 
 SETTING = "recording"
-"""Where a library keeps its rule, so that the next `index` does the same."""
+"""The setting in which a library keeps its rule, so that the next `index` applies it too."""
 
 BY_HAND = "hand"
-"""Source of a time that somebody set for one video; a rule does not change it."""
+"""Source of a time that somebody set for one video; rules do not change it."""
 
 NONE, METADATA, NAME, FOLDER = "none", "metadata", "name", "folder"
 
 NEARLY_RIGHT_SECONDS = 10
-"""How much later than in its video the last picture of a folder may have been taken without a word: a burst
-at one picture a second is shown in a fifth of its time, and whoever asks for minutes finds it still."""
+"""Tolerance before a remark: how much later than its video shows the last picture of a folder may have been
+taken. A burst at one picture a second plays in a fifth of its time, and searches by the minute still work.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingRule:
-    """Where times and cameras come from.
+    """Where the wall-clock times and cameras of videos come from.
 
     Attributes:
-        time_from: 'none', 'metadata' (of the container), 'name' (the usual stamps) or a pattern, see
-            `panorama.cameras.naming`.
-        zone: IANA name of the zone of the cameras' wall clocks; '' for that of this machine.
-        camera_from: 'folder' or a pattern with {camera}; a pattern in `time_from` may name it, too.
+        time_from: 'none', 'metadata' (of the container), 'name' (the usual timestamps in names) or a pattern,
+            see `panorama.cameras.naming`.
+        zone: IANA time zone of the cameras' clocks; '' for that of this computer.
+        camera_from: 'folder' or a pattern with {camera}; the pattern in `time_from` may contain {camera},
+            too.
     """
 
     time_from: str = NONE
@@ -58,32 +60,32 @@ class RecordingRule:
         self.camera_pattern()
 
     def time_pattern(self) -> NamePattern | None:
-        """The pattern of times, None where they come from elsewhere."""
+        """The pattern for times; None if they come from elsewhere."""
         return None if self.time_from in (NONE, METADATA, NAME) else NamePattern(self.time_from)
 
     @property
     def naming_cameras(self) -> str:
-        """The patterns that tell the camera, '' where the folder does."""
+        """The patterns that contain the camera; '' if the camera is the folder."""
         return " ".join(text.strip() for text in (self.camera_from, self.time_from) if "{camera}" in text)
 
     @property
     def source(self) -> str:
-        """What tells the times, in words."""
+        """The source of the times, in words."""
         names = {METADATA: "the container's metadata", NAME: "the usual stamp in a name"}
         return names.get(self.time_from, f"the pattern {self.time_from!r}")
 
     def camera_pattern(self) -> NamePattern | None:
-        """The pattern of cameras, None where the folder is the camera."""
+        """The pattern for cameras; None if the camera is the folder."""
         if self.camera_from == FOLDER:
             return None
         return NamePattern(self.camera_from, wants_time=False)
 
 
 def local_zone() -> str:
-    """IANA name of this machine's zone: $TZ, else where /etc/localtime leads, else UTC.
+    """IANA time zone of this computer: $TZ, else the target of /etc/localtime, else UTC.
 
     Raises:
-        UsageError: it has a zone without such a name.
+        UsageError: the computer's time zone has no such name.
     """
     named = os.environ.get("TZ", "").removeprefix(":")
     if named:
@@ -98,16 +100,16 @@ def local_zone() -> str:
 
 
 def remembered(store: Store | None) -> RecordingRule:
-    """The rule that the library keeps, the default where it keeps none or there is no library yet."""
+    """The rule that the library keeps; the default if it keeps none or does not exist yet."""
     kept = None if store is None else store.setting(SETTING)
     return RecordingRule(NONE, "UTC") if kept is None else RecordingRule(**kept)
 
 
 def kept_zone(kept: Mapping[str, Any] | None) -> str:
-    """The zone of the cameras' clocks that a library keeps with its rule, '' where it keeps none.
+    """The time zone of the cameras' clocks that a library keeps with its rule; '' if it keeps no rule.
 
     Args:
-        kept: the setting: a rule may say UTC, which is what `remembered` says where there is none.
+        kept: the library's setting. Not the result of `remembered`, which says UTC for a missing rule, too.
     """
     return "" if kept is None else str(kept["zone"])
 
@@ -118,10 +120,10 @@ def remember(store: Store, rule: RecordingRule) -> None:
 
 
 def check_fits(rule: RecordingRule, paths: Sequence[Path]) -> None:
-    """Raise where a pattern fits none of many names: better now than after hours of indexing.
+    """Refuse a pattern that fits none of the names: better now than after hours of indexing.
 
     Raises:
-        UsageError: naming the pattern and some of the names.
+        UsageError: names the pattern and some of the names.
     """
     shown = some([_end_of(path) for path in paths])
     zone = zone_named(rule.zone)
@@ -139,7 +141,7 @@ def check_fits(rule: RecordingRule, paths: Sequence[Path]) -> None:
 
 
 def _end_of(path: Path) -> str:
-    """The end of a path as it was found; of a link also where it leads, which is what counts."""
+    """The end of a path as found; for a link also the end of its target, whose name counts."""
     found, own = "/".join(path.parts[-3:]), path.resolve()
     return f"{found} (a link to {'/'.join(own.parts[-3:])})" if own.name != path.name else found
 
@@ -152,25 +154,24 @@ def apply_rule(
     bare: dict[PurePath, list[str]] | None = None,
     times: bool = True,
 ) -> RecordingReport:
-    """Store what a rule tells of some videos, None for all; times set by hand stay.
+    """Store what a rule says about some videos, None for all; times set by hand stay.
 
-    A video whose time the rule cannot tell has none afterwards, except under 'none', which tells nothing and
-    changes no time; what would be told by a file that cannot be read stays as it was known, and so does what
-    this rule told of it where it lay before. Where the folder is the camera, it becomes that of all its
-    videos that have none. No video is decoded. What it takes goes by the number of `videos`, given `bare` and
-    nothing fresh.
+    If the rule gives no time for a video, the video has none afterwards. Three exceptions keep the time as it
+    is: the rule 'none'; a file that cannot be read; a video that this same rule dated at its former place. If
+    the camera is the folder, all videos in the folder that have no camera get it. No video is decoded. Given
+    `bare` and nothing fresh, the cost grows with the number of `videos`.
 
     Args:
-        rule: None for that which the library keeps, also where another process names one meanwhile.
-        fresh: those that the library did not hold before, None for all: a folder that shares its camera with
-            another is told when it comes.
-        bare: as `bare_folders` gave them; of a folder that gives its videos their camera, they are taken out.
-        times: False for cameras alone.
+        rule: None for the rule that the library keeps, even if another process changes it during the call.
+        fresh: videos that are new in the library, None for all: a new folder that shares its camera with
+            another folder is reported once.
+        bare: the result of `bare_folders`; folders whose videos get their camera are removed from it.
+        times: False changes cameras only.
     """
     by, rows, joined = rule or remembered(store), store.recorded(videos), []
     if by.camera_from == FOLDER:
         joined = _of_folders(store, rows, bare_folders(store, by) if bare is None else bare)
-    while (report := _by_rule(store, by, rows, joined, times)) is None:  # another process was at it
+    while (report := _by_rule(store, by, rows, joined, times)) is None:  # another process changed a video
         by, rows = rule or remembered(store), store.recorded(videos)
         joined = _without_camera(store, [row.name for row in joined])
     told = by.camera_from == FOLDER and (fresh is None or bool(fresh))
@@ -184,10 +185,10 @@ def _by_rule(
     joined: Sequence[RecordedRow],
     times: bool,
 ) -> RecordingReport | None:
-    """Store what a rule tells of videos as they were read; None where one of them is no longer so.
+    """Store what a rule says about videos as they were read; None if one of them has changed since.
 
     Args:
-        joined: videos whose folder becomes their camera, and of which nothing else is told.
+        joined: videos that get their folder as camera, and no other change.
     """
     zone = zone_named(rule.zone)
     changes, known = {}, {row.name: row.recorded for row in (*joined, *rows)}
@@ -216,7 +217,7 @@ def _by_rule(
             if late is not None:
                 (slower if late > 0 else backwards).append(row.name)
             example = example or f"{row.name} at {shown_time(now.start_time_unix, rule.zone)}"
-    # Most videos of a library that is indexed again are as they were: that waits for no other writer.
+    # On re-indexing most videos are unchanged: write only the others, so as not to wait for other writers.
     others = {name: now for name, now in changes.items() if now != known[name]}
     changed = store.put_recorded(others, known)
     if changed is None:
@@ -236,16 +237,16 @@ def _by_rule(
 
 
 def _is_to_come(now: Recorded, rule: RecordingRule) -> bool:
-    """Whether a rule told a time that has not come yet."""
+    """Whether the rule gave a time in the future."""
     unix = now.start_time_unix
     return now.time_from == rule.time_from and unix is not None and unix > time.time() + NEARLY_RIGHT_SECONDS
 
 
 def _late_seconds(path: Path, zone: tzinfo) -> float | None:
-    """How much later the last picture of a folder was taken than its video shows it, where that matters.
+    """How much later the last picture of a folder was taken than its video shows it.
 
-    Below 0 where it was taken before the first, else more than `NEARLY_RIGHT_SECONDS`. None for the others,
-    for folders that do not say it, and for films.
+    Negative if it was taken before the first picture, otherwise above `NEARLY_RIGHT_SECONDS`. None if the
+    difference is small or unknown, and for video files.
     """
     apart = taken_seconds(path, zone)
     if apart is None or apart < 0:
@@ -255,7 +256,10 @@ def _late_seconds(path: Path, zone: tzinfo) -> float | None:
 
 
 def bare_folders(store: Store, rule: RecordingRule) -> dict[PurePath, list[str]]:
-    """Videos without a camera by folder, where a folder is one: they were indexed when it was none."""
+    """Videos without a camera, by folder, if the rule takes the folder as camera; {} otherwise.
+
+    They were indexed when the folder was not yet the camera.
+    """
     folders: dict[PurePath, list[str]] = {}
     for name, uri in store.without_camera() if rule.camera_from == FOLDER else ():
         folders.setdefault(PurePath(uri).parent, []).append(name)
@@ -265,10 +269,10 @@ def bare_folders(store: Store, rule: RecordingRule) -> dict[PurePath, list[str]]
 def _of_folders(
     store: Store, rows: Sequence[RecordedRow], bare: dict[PurePath, list[str]]
 ) -> list[RecordedRow]:
-    """Videos that still have no camera in the folders of `rows`, which are no more bare then."""
+    """The videos without a camera in the folders of `rows`; removes these folders from `bare`."""
     folders = {PurePath(row.uri).parent for row in rows} if bare else ()
     names = [name for folder in folders for name in bare.pop(folder, ())]
-    return _without_camera(store, names)  # asked again: another process may have given them one
+    return _without_camera(store, names)  # read again: another process may have given them one
 
 
 def _without_camera(store: Store, names: Sequence[str]) -> list[RecordedRow]:
@@ -285,14 +289,16 @@ def date_videos(
     first: str | None = None,
     times: bool = True,
 ) -> RecordingReport:
-    """Say when videos, None for all, were recorded: by a rule, which all of them then keep, or by hand.
+    """Set when videos (None for all) were recorded: by a rule, which the library then keeps, or by hand.
+
+    A rule given for some videos only is applied and not kept.
 
     Args:
-        times: False where only cameras are asked of the rule.
+        times: False applies only the rule's cameras.
 
     Raises:
-        UsageError: not one of rule, start and first start is given, a start is no date with a time, or a
-            pattern fits no name.
+        UsageError: not exactly one of rule, start and first start is given, a start is not a date with a
+            time, or a pattern fits no name.
     """
     if sum(given is not None for given in (rule, start, first)) != 1:
         raise UsageError("give either a rule (--time-from), a start (--at) or a first start (--first-at)")
@@ -310,18 +316,18 @@ def date_videos(
 
 
 def _begin(store: Store, videos: Sequence[str], start: str, zone: str) -> RecordingReport:
-    """Say at which moment all of some videos began; '' makes it unknown.
+    """Set the moment at which all of some videos began; '' makes it unknown.
 
     Args:
-        zone: of `start`, and from now on of the videos; '' for that which each has, else that which the
-            library keeps, else that of this machine.
+        zone: time zone of `start`, and of the videos from now on; '' for the one that each video has, else
+            the library's, else that of this computer.
 
     Raises:
-        UsageError: the start is no date with a time, or not one moment in the zones of the videos.
+        UsageError: the start is not a date with a time, or is not a single moment in the videos' time zones.
     """
     library_zone, changed = kept_zone(store.setting(SETTING)), None
     begun: dict[float, str] = {}
-    while changed is None:  # where another process changed one of them meanwhile, its camera is to stay
+    while changed is None:  # retry if another process changed a video in between: its camera must stay
         known = {row.name: row.recorded for row in store.recorded(videos)}
         changes = {name: before.begun() for name, before in known.items()}
         begun.clear()
@@ -341,7 +347,7 @@ def _begin(store: Store, videos: Sequence[str], start: str, zone: str) -> Record
 
 
 def _begun_remark(names: Sequence[str], begun: Mapping[float, str]) -> str:
-    """When videos begin that were told it, '' where it is unknown now."""
+    """When the videos now begin; '' if that is unknown now."""
     for unix, zone in begun.items():
         shown = shown_time(unix, zone)
         if len(names) == 1:
@@ -351,14 +357,14 @@ def _begun_remark(names: Sequence[str], begun: Mapping[float, str]) -> str:
 
 
 def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> RecordingReport:
-    """Say when the first of some videos was recorded; the others stay as far behind it: a clock was wrong.
+    """Set when the first of some videos was recorded; the others keep their distance: a clock was wrong.
 
     Args:
-        zone: of `first`, and from now on of the videos; '' for that which they have.
+        zone: time zone of `first`, and of the videos from now on; '' for the one that they have.
 
     Raises:
-        UsageError: no videos are given, the time of one is unknown, some and not all were set by hand, the
-            start is no date with a time, or one would come after all dates.
+        UsageError: no videos are given, the time of one is unknown, some but not all were set by hand, the
+            start is not a date with a time, or a video would lie beyond the last date.
     """
     if not videos:
         raise UsageError("name the videos whose clock was wrong")
@@ -369,7 +375,7 @@ def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> 
         raise UsageError(f"no wall-clock time is known, not even a wrong one, of: {some(unknown)}")
     by_hand = [row.name for row, now in known if now.time_from == BY_HAND]
     if 0 < len(by_hand) < len(known):
-        # As where a camera went on with its wrong clock: those put right before would be moved once more.
+        # Videos corrected before, of a camera that kept its wrong clock, would be moved a second time.
         raise UsageError(
             f"these times are of different clocks: set by hand are {some(by_hand)},"
             " the others are not; name either alone"
@@ -388,13 +394,13 @@ def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> 
         f"the first is {earliest} at {shown_time(times[earliest] + by, rule.zone)}"
     )
     changed = store.put_recorded(changes, {row.name: now for row, now in known})
-    if changed is None:  # another process moved one of them meanwhile
+    if changed is None:  # another process changed one of them in between: try again
         return _move(store, videos, first, zone)
     return RecordingReport(rule, changed=changed, remark=remark)
 
 
 def shown_time(unix: float, zone: str) -> str:
-    """Local time and zone, for people."""
+    """Local time and time zone, for people."""
     moment = datetime.fromtimestamp(unix, UTC).astimezone(zone_named(zone))
     return f"{moment:%Y-%m-%d %H:%M:%S} {zone}"
 
@@ -420,7 +426,7 @@ def _typed_unix(text: str, zone: tzinfo) -> float:
 
 
 def _is_date(text: str) -> bool:
-    """Whether a text is a date alone, which Python reads as its midnight."""
+    """Whether a text is a date without a time, which Python would read as midnight."""
     try:
         date.fromisoformat(text)
     except ValueError:
@@ -429,7 +435,7 @@ def _is_date(text: str) -> bool:
 
 
 def _named(path: str, rule: RecordingRule) -> Told:
-    """What a name tells by the rule of times."""
+    """What a name says by the rule for times."""
     pattern = rule.time_pattern()
     if pattern is None:
         return usual_stamp(path) if rule.time_from == NAME else Told()
@@ -437,11 +443,11 @@ def _named(path: str, rule: RecordingRule) -> Told:
 
 
 def _filmed(row: RecordedRow, rule: RecordingRule) -> tuple[Recorded, Told, bool]:
-    """A video with its camera, what its name tells of the time, and whether it fits the pattern of cameras.
+    """A video with its camera, what its name says of the time, and whether it fits the pattern of cameras.
 
-    A file that was moved to where it fits no pattern keeps the camera that the same patterns told before, as
-    its zones go by the camera. What others told goes, and where no pattern tells cameras, the folder that the
-    file lies in now does.
+    A file that moved to a path that fits no pattern keeps its camera if the same patterns gave it before,
+    because its zones belong to the camera. A camera from other patterns is dropped; without a pattern the
+    camera is the folder where the file lies now.
     """
     told = _named(row.uri, rule)
     pattern = rule.camera_pattern()
@@ -457,10 +463,10 @@ def _filmed(row: RecordedRow, rule: RecordingRule) -> tuple[Recorded, Told, bool
 
 
 def _dated(uri: str, known: Recorded, told: Told, rule: RecordingRule, zone: tzinfo) -> tuple[Recorded, bool]:
-    """When one video was recorded by a rule of times, and whether what tells it could be asked.
+    """When the rule says one video was recorded, and whether its source could be read.
 
-    Where its file cannot be read, the moment is that which was known, on a clock of the rule's zone. Where it
-    was moved and its path tells no time any more, what it told before stays.
+    If the file cannot be read, the known moment stays, on a clock of the rule's time zone. If the file moved
+    and its path gives no time any more, the time from the same rule stays.
     """
     try:
         unix = recorded_at(Path(uri), zone) if rule.time_from == METADATA else told.unix(zone)

@@ -1,4 +1,4 @@
-"""What a rule told of some videos enters; lines for people about it leave."""
+"""The findings of a rule about some videos come in; lines for people go out."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecordingReport:
-    """What a rule found out.
+    """What a rule found out about recording times and cameras.
 
     Attributes:
         rule: the rule.
-        dated: videos whose time it told.
-        undated: names of those whose time it could not tell.
-        unnamed: names of those whose name does not fit the pattern of cameras.
-        example: one of the dated and its local time, '' where there is none.
-        changed: rows of the library that are other than before.
-        shared: cameras that are several folders, one of which is new, with those folders.
-        remark: what else to say of times that were set by hand, '' for nothing.
-        slower: folders of pictures with a time of their first, whose last was taken later than it is shown.
-        backwards: those whose last was taken before the first: names are not in the order of time.
-        to_come: names of those whose time has not come yet.
-        kept: names of those whose time stays as it was known: what told it cannot be read, or tells none now.
+        dated: number of videos that got a time from the rule.
+        undated: names of the videos whose time it could not determine.
+        unnamed: names of the videos that do not fit the pattern of cameras.
+        example: one of the dated videos and its local time, '' if there is none.
+        changed: number of the library's rows that changed.
+        shared: cameras that cover several folders, one of which is new, with these folders.
+        remark: a remark about times set by hand, '' for none.
+        slower: folders of pictures dated by their first picture, whose last was taken later than the video
+            shows.
+        backwards: those whose last picture was taken before the first: the names are not in order of time.
+        kept: names of the videos whose known time stays, because its source cannot be read or gives no time
+            now.
+        to_come: names of the videos with a time in the future.
     """
 
     rule: RecordingRule
@@ -47,7 +49,7 @@ class RecordingReport:
     to_come: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """The account for people; nothing where nothing was asked for."""
+        """The report as lines for people; empty if there is nothing to report."""
         told = [self.remark] if self.remark else []
         if self.dated:
             told.append(

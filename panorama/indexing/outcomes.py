@@ -1,4 +1,4 @@
-"""What became of one file enters; the account of all leaves, and what a caller hears on the way."""
+"""The outcome of one file comes in; the report of all files goes out, and the calls of hooks on the way."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OWN_CLIP = "a clip that Panorama cut out of a video; to index it, name the file 
 
 
 class Reason(StrEnum):
-    """Why a file was skipped; of `KNOWN_CONTENT` it is news, of the others it will be so next time, too."""
+    """Why a file was skipped. `KNOWN_CONTENT` applies once; the other reasons will apply again next time."""
 
     UNCHANGED = "unchanged"
     OTHER_SETTINGS = "other_settings"
@@ -44,24 +44,26 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileOutcome:
-    """What became of one file.
+    """The outcome of one file.
 
     Attributes:
         path: the file as found.
-        video: its name in the library, '' where it has none.
-        status: 'indexed', 'skipped' (nothing had changed, or it is a clip of Panorama's own) or 'failed'.
+        video: its name in the library, '' if it has none.
+        status: 'indexed', 'skipped' (nothing had changed, or it is a clip that Panorama wrote) or 'failed'.
         frames, tracks, crops: counts of the new segment.
-        video_seconds, seconds: length of the video and time spent on it.
-        stage_seconds: time at work on it by stage; stages work at the same time.
-        line: of each stage since the file before was settled: seconds busy, starved (waiting for the stage
-            before) and blocked (waiting for the one behind), and the mean length of its queue.
-        paused_seconds: how long indexing stood back for queries.
-        unchanged: sampled frames that the change gate passed over.
-        networks: by stage, the model and the format and device it runs in, and why not in a faster one.
-        note: what was lost, or why it failed or was skipped.
-        reason: why it was skipped, None where it was not.
-        found_as: its name by the folder that was named now, where it keeps another; '' where it does not.
-        damage: what of a file that the library holds was not decoded or had to be assumed, None: nothing.
+        samples: frames sampled.
+        unchanged: sampled frames that the change gate skipped.
+        video_seconds, seconds: length of the video, and time spent on it.
+        stage_seconds: working time per stage; stages work at the same time.
+        line: per stage, since the previous file finished: seconds busy, starved (waiting for the previous
+            stage) and blocked (waiting for the next stage), and the mean length of its queue.
+        paused_seconds: how long indexing paused to let queries run.
+        networks: per stage: the model, its format and device, and why no faster one is used.
+        note: what was lost, or why the file failed or was skipped.
+        damage: what could not be decoded or had to be assumed in a file that the library holds; None for
+            nothing.
+        reason: why it was skipped; None if it was not.
+        found_as: its name by the folder named in this call, if the library keeps another name; else ''.
     """
 
     path: str
@@ -74,7 +76,7 @@ class FileOutcome:
     unchanged: int = 0
     video_seconds: float = 0.0
     seconds: float = 0.0
-    # A notebook shows a report by its repr: what each stage did is a page for every file.
+    # Not in the repr: a notebook prints it, and the stages would fill a page for every file.
     stage_seconds: dict[str, float] = field(default_factory=dict, repr=False)
     line: dict[str, dict[str, float]] = field(default_factory=dict, repr=False)
     paused_seconds: float = 0.0
@@ -85,7 +87,7 @@ class FileOutcome:
     found_as: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; times are rounded to milliseconds."""
+        """The outcome for JSON; times are rounded to milliseconds."""
         out = asdict(self)
         out["stage_seconds"] = {name: round(value, 3) for name, value in self.stage_seconds.items()}
         out["line"] = {
@@ -98,10 +100,10 @@ class FileOutcome:
 
 
 def failed(video: FoundVideo, error: Exception) -> FileOutcome:
-    """What became of a file that gives nothing."""
+    """The outcome of a file that failed with an error."""
     note = str(error)
     if not isinstance(error, VideoError):
-        # A defect of ours that one odd file brings out must not cost the user all the others.
+        # A defect of Panorama that one odd file triggers must not cost the user all other files.
         kind = type(error).__name__
         note = f"{video.path}: unexpected {kind}: {error}. This is a defect; please report it"
     return FileOutcome(str(video.path), "", FAILED, note=note)
@@ -109,20 +111,21 @@ def failed(video: FoundVideo, error: Exception) -> FileOutcome:
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What became of all paths.
+    """The outcome of an `index` call.
 
     Attributes:
-        files: one outcome per video found, in order; those that another process was at come last.
-        ignored: files of unknown suffix in folders, counted by suffix.
+        files: one outcome per video found, in order; files that another process was working on come last.
+        ignored: number of files with unknown suffixes in folders, by suffix.
         missing: paths and patterns that matched nothing.
-        empty: folders that were named and hold no video.
-        pictures: folders whose pictures were passed over, and would be a video if the folder were named.
-        beside: folders whose pictures were passed over, and would not be one, since videos lie there, too.
-        embedded: stored crops that got vectors of this model without decoding their video again.
-        recording: what was found out about wall-clock times and cameras, None where nothing was asked.
-        warnings: remarks for people: registered pictures that have not all vectors of this model, and why;
-            videos that were indexed from a folder that was named, and whose files are gone; libraries in it;
-            times set by hand that went with what a file held.
+        empty: named folders that hold no video.
+        embedded: stored crops that the current embedder embedded without decoding their video again.
+        recording: findings about wall-clock times and cameras; None if there was nothing to index.
+        warnings: remarks: registered images that lack vectors of the current embedder, and why; indexed
+            videos of a named folder whose files are gone; libraries inside it; times set by hand that were
+            lost because a file's content changed.
+        pictures: skipped folders of pictures, each of which would be a video if the folder were named.
+        beside: skipped folders of pictures that would not be a video even then, because they also hold
+            videos.
     """
 
     files: tuple[FileOutcome, ...]
@@ -137,7 +140,7 @@ class IndexReport:
 
     @classmethod
     def of_nothing(cls, found: Found) -> IndexReport:
-        """Nothing was found to index."""
+        """The report when no video was found."""
         unreadable = tuple(FileOutcome(path, "", FAILED, note=note) for path, note in found.unreadable)
         return cls(
             unreadable,
@@ -150,22 +153,22 @@ class IndexReport:
         )
 
     def of(self, status: str) -> tuple[FileOutcome, ...]:
-        """The outcomes with one status."""
+        """The outcomes with this status."""
         return tuple(f for f in self.files if f.status == status)
 
     @property
     def networks(self) -> dict[str, dict[str, str]]:
-        """What the networks of what was indexed ran in; nothing where none ran."""
+        """Format and device of the networks by stage; empty if no network ran."""
         return next((file.networks for file in self.files if file.networks), {})
 
     @property
     def complete(self) -> bool:
-        """Whether every path gave a segment."""
+        """Whether every path is in the library: nothing failed, was missing or was empty."""
         return not self.missing and not self.empty and not self.of(FAILED)
 
 
 def library_remarks(folders: Sequence[str]) -> tuple[str, ...]:
-    """One line about libraries that were found where footage was looked for."""
+    """One line about libraries found among the footage; empty if there are none."""
     if not folders:
         return ()
     first, more = shell_word(folders[0]), len(folders) - 1
@@ -178,16 +181,17 @@ def library_remarks(folders: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Hooks:
-    """What the caller wants to hear while indexing runs.
+    """Callbacks that run during indexing. An exception in one ends the run; finished videos are kept.
 
     Attributes:
-        on_start: file number from 0, number of files, the file and what its container claims.
-        on_progress: a few times a second for the file at work, how far it is then.
-        on_file: each outcome, once the library holds it.
-        on_wait: what is waited for, where another process is at the same work.
-        on_anew: before the first file, where some are indexed anew since an earlier version, or another
-            proposer, indexed them: how many, and for how many of these other settings than those of now had
-            been named.
+        on_start: called with the file's number from 0, the number of files, the file, and a reader with what
+            its container claims.
+        on_progress: called a few times a second with the progress of the current file.
+        on_file: called with each outcome, once the library holds it.
+        on_wait: called with what indexing waits for, when another process does the same work.
+        on_anew: called before the first file if some files are indexed again because an earlier version or
+            another proposer indexed them: how many, and how many of these with other settings than this
+            run's, because they were given once.
     """
 
     on_start: Callable[[int, int, FoundVideo, VideoReader], None] = lambda *_: None
@@ -201,9 +205,9 @@ class Hooks:
 
 
 def dating(store: Store, hooks: Hooks | None) -> Hooks:
-    """The hooks; before a file is told, the library learns when and by which camera it was recorded."""
+    """The hooks, extended: before `on_file` runs, the library gets the video's recording time and camera."""
     told = hooks or Hooks()
-    bare = bare_folders(store, remembered(store))  # once: what is indexed now gets its camera at once
+    bare = bare_folders(store, remembered(store))  # once is enough: new videos get their camera right away
 
     def on_file(outcome: FileOutcome) -> None:
         if outcome.video:
@@ -214,16 +218,16 @@ def dating(store: Store, hooks: Hooks | None) -> Hooks:
 
 
 def forgotten(store: Store, by_hand: Mapping[str, Recorded]) -> tuple[str, ...]:
-    """A line for each video whose time was set by hand, and is so no more; how to set it again.
+    """One line for each video that lost a time set by hand, with the command that sets it again.
 
     Args:
-        by_hand: what was set, by name, of videos whose file was found to hold something else.
+        by_hand: the times set, by name, of videos whose file turned out to hold something else.
     """
     told = []
     for row in store.recorded(list(by_hand)) if by_hand else ():
         unix, zone = by_hand[row.name].start_time_unix, by_hand[row.name].time_zone
         if row.recorded.time_from == BY_HAND or unix is None or zone is None:
-            continue  # as of one that could not be decoded: it stays as it was
+            continue  # the time stayed, for example because the video could not be decoded
         at = shown_time(unix, zone).removesuffix(f" {zone}")
         told.append(
             f"{row.name}: the time that was set by hand is forgotten, the file holds something else now;"

@@ -34,14 +34,16 @@ DEFECTS = (ArithmeticError, LookupError, RuntimeError, ValueError, cv2.error)
 
 @dataclass(slots=True)
 class Progress:
-    """How far one video is; copies of it go to the caller's hook a few times a second.
+    """How far one video is; the caller's hook gets copies a few times a second.
 
     Attributes:
-        frames: frames of the video so far; samples of them were looked at, unchanged of those gated out.
+        frames: frames read so far.
+        samples: how many of them were sampled.
+        unchanged: how many of the samples the change gate skipped.
         tracks, crops: written so far.
         time_seconds: presentation time reached.
         end_seconds: end of the last frame, set when the video is over.
-        stage_seconds: time at work by stage; stages work at the same time.
+        stage_seconds: working time per stage; stages work at the same time.
     """
 
     frames: int = 0
@@ -54,7 +56,7 @@ class Progress:
     stage_seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def copy(self) -> Progress:
-        """How far it is now: who keeps what was told must not find the end of the video in it."""
+        """A copy that does not change while the video goes on."""
         return replace(self, stage_seconds=self.stage_seconds.copy())
 
     @contextmanager

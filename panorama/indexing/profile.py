@@ -1,4 +1,4 @@
-"""What `panorama tune` found out enters and is kept with the library; what `index` is to do leaves."""
+"""The findings of `panorama tune` come in and are kept with the library; what `index` is to do goes out."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from panorama.library import Library
 
 SETTING = "profile"
-"""Where a library keeps its profile."""
+"""The setting for a library's profile."""
 
 PAST = "profile-past"
-"""Where it keeps settings that were in use before, or that somebody named: their videos stay as they are."""
+"""The setting for settings used before or given by a caller: their videos stay as they are."""
 
 LOOKS = "looks"
-"""Where it keeps which settings a hash stands for. A segment has the hash alone, which tells nothing, and
-which cannot be made again once the proposer or the code is another."""
+"""The setting that maps hashes to settings. A segment stores only the hash, which reveals nothing and cannot
+be computed again once the proposer or the code has changed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,9 @@ class Profile:
 
     Attributes:
         settings: what indexing looks at.
-        work: how the machine is used; it applies where there are as many cores as `cores`.
-        cores: of the machine that it was measured on, 0 for settings that nobody measured.
-        predicted_speed, measured_speed: seconds of video indexed in one second, on the sample.
+        work: how it uses the computer; applies if the number of cores equals `cores`.
+        cores: of the computer that it was measured on; 0 for settings that were not measured.
+        predicted_speed, measured_speed: seconds of video indexed per second, on the sample.
         loss: share of the answers lost against the densest setting, on the sample.
     """
 
@@ -56,15 +57,15 @@ class Profile:
 
     @property
     def work_here(self) -> Work:
-        """How this machine is used: batches and threads measured elsewhere do not fit it."""
+        """How to use this computer: batches and threads measured elsewhere do not fit it."""
         return self.work if self.cores == cores_here() else Work()
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The profile for JSON."""
         return asdict(self)
 
     def line(self) -> str:
-        """For people."""
+        """The profile as a line for people."""
         told = describe(self.settings)
         if not self.is_measured:
             return f"default: {told}"
@@ -75,7 +76,7 @@ class Profile:
 
 
 def describe(settings: IngestSettings) -> str:
-    """What settings look at, in words."""
+    """Settings in words."""
     rate = "keyframes" if settings.keyframes_only else f"{settings.samples_per_second:g} a second"
     if settings.every is not None:
         rate = f"every {settings.every}. frame"
@@ -85,10 +86,10 @@ def describe(settings: IngestSettings) -> str:
 
 
 def profile_in(kept: Mapping[str, Any]) -> Profile:
-    """The profile among the settings of a library, the default where there is none.
+    """The profile among a library's kept values; the default if there is none.
 
     Raises:
-        UsageError: another version of Panorama kept what this one does not know.
+        UsageError: another version of Panorama kept fields that this one does not know.
     """
     raw = kept.get(SETTING)
     if raw is None:
@@ -104,15 +105,16 @@ def profile_in(kept: Mapping[str, Any]) -> Profile:
 
 
 def check_rate(asked: IngestSettings | None, store: Store | None) -> None:
-    """Refuse settings that name both a rate and every how many frames: only one of them can be kept to.
+    """Refuse settings that set both a rate and `every`: only one of them can apply.
 
-    The default rate was not named, nor that of the library's profile, beside which `--every` stands.
+    The default rate and that of the library's profile do not count as set, so `--every` may stand beside
+    them.
 
     Args:
-        store: of the library, None where there is none yet.
+        store: of the library; None if there is none yet.
 
     Raises:
-        UsageError: they name both.
+        UsageError: both are set.
     """
     if asked is None or asked.every is None:
         return
@@ -126,7 +128,7 @@ def check_rate(asked: IngestSettings | None, store: Store | None) -> None:
 
 
 def remember(library: Library, profile: Profile | None) -> None:
-    """Keep a profile, None for the default; videos indexed with the one before keep their version."""
+    """Keep a profile, None for the default; videos indexed with the previous one stay as they are."""
 
     def change(kept: Mapping[str, Any]) -> dict[str, Any]:
         before = (kept.get(SETTING) or {}).get("settings")
@@ -137,7 +139,7 @@ def remember(library: Library, profile: Profile | None) -> None:
 
 
 def _with(settings: Mapping[str, Any] | None, past: Sequence[Mapping[str, Any]] | None) -> list[Any]:
-    """Settings before those that are kept, each once."""
+    """Some settings, followed by those kept before, each once."""
     first = [] if settings is None else [settings]
     return [*first, *(other for other in past or [] if other not in first)]
 
@@ -152,25 +154,26 @@ def prepare(
 ) -> tuple[Indexer, Kept]:
     """The stages for an `index`, and which videos it leaves as they are.
 
-    Who names settings wants them for all videos named, and keeps what comes of it: a later `index` without
-    must not throw away what was looked at more often. It gives new videos the profile; those that named
-    settings, an earlier profile or the default indexed stay. Only a look at keyframes is replaced.
+    Settings given by a caller apply to all videos named, and their results are kept: a later `index` without
+    settings must not throw away videos that were sampled more densely. Such an `index` gives new videos the
+    profile; videos indexed with given settings, an earlier profile or the default stay. Only videos of which
+    just the keyframes were looked at are indexed again.
 
-    Where an earlier version or another proposer looked with the same settings, videos are indexed anew: those
-    whose settings had been named, or were of an earlier profile, with these, all others with the profile.
+    If an earlier version or another proposer indexed videos with the same settings, they are indexed again:
+    with the same settings if these were given or belong to an earlier profile, otherwise with the profile.
 
     Args:
-        asked: settings that the caller names, None for those of the profile.
-        redo: do those again, too, and what an earlier version indexed.
-        depth: of crops, instead of that of the settings.
+        asked: settings given by the caller; None for the profile's.
+        redo: also index again videos with other settings, and those of an earlier version.
+        depth: of crops, in place of that of the settings.
     """
-    # Loaded here: who only tells the profile needs nothing that decodes or tracks.
+    # Imported here: showing the profile needs nothing that decodes or tracks.
     from panorama.indexing.stages import Indexer
 
     profile = profile_in({SETTING: store.setting(SETTING)})
     settings = asked or profile.settings
     if depth is not None:
-        settings = replace(settings, depth=depth)  # not a way of looking: it decides over no video
+        settings = replace(settings, depth=depth)  # depth alone makes no video be indexed again
     indexer = Indexer(embedder, proposer, settings, profile.work_here)
     if settings.keyframes_only:
         note_quick_look(store, indexer.settings_hash)
@@ -186,7 +189,7 @@ def prepare(
     for look in set(store.snapshot().looks) - stays - {indexer.settings_hash} - quick_looks(store):
         settings_then = looks.get(look)
         if settings_then is None and former:
-            stays.add(look)  # of before it was kept what a hash stands for: it may have been named
+            stays.add(look)  # indexed before hashes were recorded: the caller may have given the settings
         else:
             anew[look] = settings_then if settings_then in former else settings
     partial = {look: looks[look] for look in stays & looks.keys()}
@@ -196,7 +199,7 @@ def prepare(
 def _note_looks(
     store: Store, proposer: Proposer, used: Sequence[IngestSettings]
 ) -> dict[str, IngestSettings]:
-    """Keep what the hashes of settings stand for with this proposer and code; all that is known of hashes."""
+    """Record the settings behind hashes, with this proposer and code; returns all recorded ones."""
     now = {one.hash(one.of(proposer).hash): asdict(replace(one, depth=None)) for one in used}
     store.change_settings(lambda kept: {LOOKS: {**now, **kept.get(LOOKS, {})}})
     looks = store.setting(LOOKS).items()
@@ -204,7 +207,7 @@ def _note_looks(
 
 
 def _settings(raw: Mapping[str, Any]) -> IngestSettings | None:
-    """Settings as kept, of any depth; None for those of another version, which are nobody's here."""
+    """Kept settings without their depth; None for those of another version, which cannot be used here."""
     try:
         return replace(IngestSettings(**raw), depth=None)
     except (TypeError, UsageError):
@@ -214,10 +217,10 @@ def _settings(raw: Mapping[str, Any]) -> IngestSettings | None:
 def named(
     profile: Profile, fps: float | None, every: int | None, quick: bool, zoom: int | None = None
 ) -> IngestSettings | None:
-    """The profile's settings with another rate or zoom; None where neither is named.
+    """The profile's settings with another rate or zoom; None if neither is given.
 
     Raises:
-        UsageError: one is out of range.
+        UsageError: a value is out of range.
     """
     changes: dict[str, Any] = {}
     if fps is not None:

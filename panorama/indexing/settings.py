@@ -1,4 +1,4 @@
-"""What a caller asks of indexing enters; what it looks at, how it uses the machine, and their key leave."""
+"""Options of indexing come in; what it looks at, how it uses the computer, and their hash go out."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from panorama.threads import Threads
 from panorama.tracking.sampling import Rate
 
 PROPOSAL_BATCH = 8
-"""Pictures that the proposer sees at once."""
+"""Pictures in one batch of the proposer."""
 
 EMBED_BATCH = 64
-"""Crops that are embedded at once."""
+"""Crops in one batch of the embedder."""
 
 CODE_VERSION = "7"
-"""Part of the settings' hash: raise it when the same settings give other rows."""
+"""Part of the settings' hash: raise it when the same settings produce different rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestSettings:
-    """What indexing looks at. All of it is part of a segment's key.
+    """What indexing looks at. All fields but `depth` decide whether a video must be indexed again.
 
     Attributes:
-        samples_per_second: how often regions are looked for; between samples boxes are interpolated.
-        every: look at every so many frames instead of a rate; `index` refuses both.
-        crops_per_track: pictures kept of each track.
-        proposal_side: longest side in pixels of the picture that the proposer sees.
-        zoom: from 2, the proposer looks at zoom x zoom overlapping parts of each picture besides the whole.
-        max_regions: boxes kept in one frame, times the zoom.
-        min_side: boxes with a shorter side, in pixels of the video, are dropped.
-        keyframes_only: look at keyframes alone; quick, and coarse.
-        depth: exits of the embedder that crops are taken to, None for all. A query takes those that it has to
-            know more of deeper. It changes no track and no crop, so it is not part of the key.
+        samples_per_second: how often to look for regions; boxes are interpolated between samples.
+        every: look at every n-th frame, in place of a rate; `index` refuses both together.
+        crops_per_track: number of crops kept of each track.
+        proposal_side: longest side, in pixels, of the picture that the proposer sees.
+        zoom: from 2 on, the proposer sees zoom x zoom overlapping parts of each picture as well as the whole.
+        max_regions: most boxes kept in one frame, times the zoom.
+        min_side: drop boxes whose shorter side, in pixels of the video, is below this.
+        keyframes_only: look only at keyframes: fast, and coarse.
+        depth: how many exits of the embedder to take crops to; None for all. A query takes crops deeper if it
+            needs to. Depth changes no track and no crop, so it is not part of the hash.
     """
 
     samples_per_second: float = 5.0
@@ -56,35 +56,35 @@ class IngestSettings:
 
     @property
     def rate(self) -> Rate:
-        """Which decoded frames are looked at."""
+        """Which decoded frames are sampled."""
         return Rate(self.samples_per_second, self.every, self.keyframes_only)
 
     @property
     def picture_side(self) -> int:
-        """Longest side in pixels of the picture that the proposer is given; no video is enlarged for it."""
+        """Longest side, in pixels, of the picture given to the proposer; smaller videos are not enlarged."""
         return picture_side(self.proposal_side, self.zoom)
 
     def of(self, proposer: Proposer) -> Proposer:
-        """The proposer as these settings want it."""
+        """The proposer, set to these settings' picture size and zoom."""
         return proposer.at_side(self.proposal_side, self.zoom)
 
     def hash(self, proposer_hash: str) -> str:
-        """Hex digest of all that changes a segment's tracks and crops."""
+        """Hex digest of everything that changes the tracks and crops of a segment."""
         looks = {name: value for name, value in asdict(self).items() if name != "depth"}
         if self.zoom == 1:
-            del looks["zoom"]  # as it was before there was another: those videos stay as they are
+            del looks["zoom"]  # older versions had no zoom: videos that they indexed keep their hash
         key = {**looks, "proposer": proposer_hash, "code": CODE_VERSION}
         return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How the machine is used: it changes how long indexing takes, not what is found.
+    """How indexing uses the computer: changes its duration, not its results.
 
     Attributes:
-        proposal_batch: pictures that the proposer sees at once.
-        embed_batch: crops that are embedded at once.
-        network_threads: of each network, None for what suits the number of cores.
+        proposal_batch: pictures in one batch of the proposer.
+        embed_batch: crops in one batch of the embedder.
+        network_threads: threads of each network; None chooses by the number of cores.
     """
 
     proposal_batch: int = PROPOSAL_BATCH
@@ -96,7 +96,7 @@ class Work:
 
     @property
     def threads(self) -> Threads:
-        """The threads of all libraries."""
+        """The thread counts of all libraries."""
         here = Threads.here()
         return here if self.network_threads is None else replace(here, network=self.network_threads)
 
@@ -106,13 +106,13 @@ class Kept:
     """Which videos an `index` leaves as they are.
 
     Attributes:
-        hashes: of settings other than its own; what was indexed with these stays.
-        older: whether what an earlier version indexed stays, which kept less of it.
-        anew: settings with which is indexed anew what an earlier version or another proposer indexed, by the
-            hash that it has.
-        partial: the same for what would otherwise stay, but lost a data file, or was indexed in part by an
-            earlier version, since its drive did not answer. Where nobody knows what a hash stands for, such a
-            part does stay.
+        hashes: hashes of other settings; videos indexed with these stay.
+        older: whether videos indexed by an earlier version stay, although that version stored less.
+        anew: for videos that an earlier version or another proposer indexed: their hash -> the settings to
+            index them again with.
+        partial: the same for videos that would otherwise stay, but lost a data file, or were indexed in part
+            by an earlier version because their drive did not respond. If the settings behind a hash are
+            unknown, such a part stays.
     """
 
     hashes: frozenset[str] = frozenset()
@@ -121,19 +121,24 @@ class Kept:
     partial: Mapping[str, IngestSettings] = field(default_factory=dict)
 
     def holds(self, settings_hash: str, own_hash: str, is_older: bool) -> bool:
-        """Whether a video stays that was indexed with these settings, where an `index` has its own."""
+        """Whether a video with this settings hash stays.
+
+        Args:
+            own_hash: the hash of the settings of this `index`.
+            is_older: whether an earlier version indexed the video.
+        """
         return settings_hash in self.hashes or (settings_hash == own_hash and (self.older or not is_older))
 
     def completes(self, settings_hash: str, own_hash: str) -> bool:
-        """Whether a video that would stay does not, as it was indexed in part: with these it can be again."""
+        """Whether a partly indexed video with this hash can be indexed again, so that it does not stay."""
         return settings_hash == own_hash or settings_hash in self.partial
 
 
 def check_depth(depth: int | None, embedder: Embedder) -> None:
-    """Refuse a depth that an embedder does not have.
+    """Refuse a depth that the embedder does not have.
 
     Raises:
-        UsageError: more are asked for than there are.
+        UsageError: the depth exceeds the embedder's number of exits.
     """
     if depth is not None and depth > embedder.exits:
         raise UsageError(f"--depth is at most {embedder.exits} with {embedder.name}, got {depth}")

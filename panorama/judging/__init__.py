@@ -1,1 +1,1 @@
-"""A library and a truth enter; how good its answers and models are leaves, and bands from its own tracks."""
+"""A library and its truth come in; figures of its answers and models go out, and bands from its tracks."""

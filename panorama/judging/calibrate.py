@@ -1,18 +1,18 @@
-"""A library's own tracks enter as pairs of same and stranger; a calibration for every exit leaves.
+"""A library's own tracks come in as pairs of same and stranger; a calibration for every exit goes out.
 
-Nothing has to be labelled. A track shows one thing: one of its crops is an example, seen in all the ways in
-which a registered picture is; the crops of it that are at least a second away should be accepted. Strangers
-are the tracks of other videos, or, where there is only one video, those that are visible at the same time
-elsewhere in the picture. What decides a query is not the typical stranger but the best one in the whole
-library, so it is the best stranger of every example whose distribution sets the bands.
+No labels are needed. A track shows one thing. One of its crops serves as the example, with the same views as
+a registered image; the crops of the track that are at least a second away from it should be accepted.
+Strangers are the tracks of other videos or, in a library with a single video, tracks visible at the same time
+elsewhere in the picture. A query is not decided by the typical stranger but by the best one in the whole
+library, so the bands follow from the distribution of each example's best stranger.
 
-The same person or car may really appear in two videos, and then its best "stranger" is itself. Where one fits
-better than half of the sure pairs do, the example is taken for one that recurs: who its best stranger is
-remains unknown, since what fits a little less is mostly the same thing again, in other light or in part. It
-is counted and tells nothing of strangers. Half of what is seen again fits less well than that and is not
-known for it, so about as many examples more have themselves for their best stranger. Where those alone are
-more than may err, they and not strangers would set the border: the bands that were there then stay, as they
-do where new ones would lose most of what is accepted of the registered entities.
+The same person or car may appear in two videos, and then its best "stranger" is itself. If a stranger fits
+better than half of the sure pairs do, the example counts as recurring: its true best stranger is unknown,
+because whatever fits a little less is mostly the same thing again, in other light or in part. Recurring
+examples are counted and say nothing about strangers. Half of the things that recur fit less well than that
+and go unnoticed, so about as many further examples have themselves as best stranger. If these alone exceed
+the share that may err, they would set the threshold in place of strangers. Then the previous bands stay; they
+also stay if new ones would lose most of what is accepted for the registered entities.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ MOST_EXAMPLES = 600
 LEAST_EXAMPLES = 20
 APART_SECONDS = 1.0
 ROUNDING = 1e-9
-"""What a product of shares and counts may miss a whole number by."""
+"""Tolerance for rounding errors in a product of shares and counts that should be an integer."""
 
 KEPT_AT_LEAST = 0.5
-"""Bands that accept less than so much of what was accepted of the registered entities are not taken."""
+"""New bands are refused if they accept less than this share of the registered entities' accepted tracks."""
 
 BLOCK = 32
-"""Examples compared with all crops at once: memory stays a few times that of one row each."""
+"""Examples compared with all crops at a time, so that memory stays at a few rows for each of them."""
 
 _CROPS = """
 SELECT c.crop_id, c.track_id, c.time, c.quality, t.start_time, t.end_time, c.x1, c.y1, c.x2, c.y2
@@ -64,18 +64,22 @@ ORDER BY c.crop_id
 
 @dataclass(frozen=True, slots=True)
 class ExitReport:
-    """What one exit's bands were set from.
+    """What the bands of one exit follow from.
 
     Attributes:
-        border: normalised similarity from which is accepted; None at an exit that only sends on.
-        examples: how many crops stood for an example.
-        recurring: of how many of them the same thing is probably seen in other videos, too.
-        same, stranger: medians of the normalised similarity of sure pairs and of best strangers.
-        accepted: share of sure pairs that reach the border; false_accepted: of best strangers. Of strangers
-            None where every example recurs.
-        evidence: all of them, for WITH PRECISION and WITH RECALL.
-        doubts: why no border of this aim can be told from them, for people.
-        warnings: remarks for people: that so few examples do not support what was aimed at.
+        exit: number of the exit, from 1.
+        calibration: its new calibration.
+        border: normalised similarity from which a track is accepted; None at an exit that only passes crops
+            on.
+        examples: number of crops that served as examples.
+        recurring: how many of them probably show a thing that is also in other videos.
+        same, stranger: medians of the normalised similarity of sure pairs and of best strangers. `stranger`
+            is None if every example recurs.
+        accepted: share of the sure pairs that reach the border.
+        false_accepted: share of the best strangers that reach it; None if every example recurs.
+        evidence: all measured values, for WITH PRECISION and WITH RECALL.
+        doubts: reasons why no border for this target follows from the measurement.
+        warnings: remarks: that there are too few examples for the target.
     """
 
     exit: int
@@ -94,7 +98,7 @@ class ExitReport:
 
 @dataclass(frozen=True, slots=True)
 class EntityChange:
-    """Of a registered entity, how many tracks the bands before accept, and how many the new ones do."""
+    """Tracks accepted for a registered entity: `before` by the previous bands, `after` by the new ones."""
 
     entity: str
     before: int
@@ -103,13 +107,13 @@ class EntityChange:
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """What a library's own tracks say, and what became of it.
+    """What a library's own tracks say, and whether the library keeps it.
 
     Attributes:
-        exits: what was measured, shallowest exit first, with the bands that follow from it.
-        changes: what they change for each registered entity; of none where there were no bands before.
-        doubts: why they ought not to be taken, for people; empty where nothing speaks against them.
-        taken: whether the library keeps them; if not, those that were there stay.
+        exits: the measurements with the resulting bands, shallowest exit first.
+        changes: the effect on each registered entity; empty if there were no bands before.
+        doubts: reasons against the new bands; empty if there are none.
+        taken: whether the library keeps the new bands; if not, the previous ones stay.
     """
 
     exits: tuple[ExitReport, ...]
@@ -120,12 +124,13 @@ class Calibrated:
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """Normalised similarities: of examples to their own track, and to their best stranger.
+    """Normalised similarities of examples to their own track and to their best stranger.
 
     Attributes:
-        same: (E,); stranger: (E - recurring,), of the examples that do not recur as far as is known.
-        recurring: how many do. As many of the strangers may be the thing itself, where it fits less well.
-        crops: how many the library holds.
+        same: (E,); stranger: (E - recurring,), of the examples not known to recur.
+        recurring: number of recurring examples. About as many of the strangers may be the example's own
+            thing, fitting less well.
+        crops: number of crops in the library.
     """
 
     same: NDArray[np.float32]
@@ -144,18 +149,19 @@ def calibrate(
 ) -> Calibrated:
     """Set the bands of every exit from the library's own tracks, and keep them in the library.
 
-    What was measured is kept in any case, for WITH PRECISION and WITH RECALL. The bands are where nothing
-    speaks against them, or where there were none before.
+    The library always keeps the measurement, for WITH PRECISION and WITH RECALL. It keeps the new bands if
+    nothing speaks against them, or if there were none before.
 
     Args:
-        precision: of the entities that are not in a library like this one, the share for which nothing at
-            all may be accepted.
+        precision: target: among entities that do not occur in a library like this one, the share for which
+            nothing at all is accepted.
         slack: widens the uncertain band on both sides, in units of score.
-        recall: aimed at instead of a precision: the share of examples by which their own track is accepted.
+        recall: target in place of `precision`: the share of examples by which their own track is accepted.
         anyway: keep the bands, whatever speaks against them.
 
     Raises:
-        UsageError: a target out of range, or two of them, or too few tracks to learn from.
+        UsageError: a target is out of range, two targets are given, or there are too few tracks to learn
+            from.
         ModelError: the model ships with a malformed calibration.
     """
     _check_aims(precision, slack, recall)
@@ -188,7 +194,7 @@ def calibrate(
 
 
 def _check_aims(precision: float, slack: float, recall: float | None) -> None:
-    """Refuse what cannot be aimed at; see `calibrate`."""
+    """Refuse impossible targets; see `calibrate`."""
     if recall is not None and precision != PRECISION:
         raise UsageError(
             f"one target sets the border: a precision or a recall, got precision={precision:g} and "
@@ -203,7 +209,7 @@ def _check_aims(precision: float, slack: float, recall: float | None) -> None:
 
 
 def _changes(library: Library, calibrations: Sequence[Calibration]) -> tuple[EntityChange, ...]:
-    """How many tracks of each registered entity are accepted, and would be with other calibrations."""
+    """Tracks accepted for each registered entity, now and with other calibrations."""
     now = library.matcher()
     before = _accepted(now)
     after = _accepted(AlbumMatcher(now.source, now.embedder, calibrations, threads=now.threads))
@@ -211,14 +217,14 @@ def _changes(library: Library, calibrations: Sequence[Calibration]) -> tuple[Ent
 
 
 def _accepted(matcher: AlbumMatcher) -> dict[str, int]:
-    """How many tracks of each registered entity are accepted."""
+    """Number of accepted tracks of each registered entity."""
     found = matcher.match(MatchRequest())
     counts = np.bincount(found.entity_index[found.band == ACCEPTED], minlength=len(found.entities))
     return dict(zip(found.entities, counts.tolist(), strict=True))
 
 
 def _losses(changes: Sequence[EntityChange]) -> tuple[str, ...]:
-    """A line where most of what was accepted of the registered entities would be no longer."""
+    """A line if the registered entities would lose most of their accepted tracks."""
     before, after = sum(one.before for one in changes), sum(one.after for one in changes)
     if after >= KEPT_AT_LEAST * before:
         return ()
@@ -235,7 +241,7 @@ def _report(
     fitted = fit(pairs.same, pairs.stranger, precision, rules, recall, pairs.recurring)
     calibration = fitted.widened(slack)
     decides = calibration.high < 1
-    # What an exit that only sends on would accept is told where it would begin to.
+    # For an exit that only passes crops on, report the shares at the score of 0.5.
     threshold = calibration.normalised(calibration.high) if decides else calibration.centre
     known = len(pairs.stranger) > 0
     doubts = _drowned(pairs, precision) if decides and recall is None else ()
@@ -256,7 +262,7 @@ def _report(
 
 
 def _drowned(pairs: _Pairs, precision: float) -> tuple[str, ...]:
-    """A line where things that are seen again, and not strangers, would set the border of a precision."""
+    """A line if recurring things, not strangers, would set the border for a precision."""
     share = pairs.recurring / max(len(pairs.stranger), 1)
     most = math.floor(1000 * (1 - share) + ROUNDING) / 1000
     if precision <= most:
@@ -270,7 +276,7 @@ def _drowned(pairs: _Pairs, precision: float) -> tuple[str, ...]:
 
 
 def _unsupported(pairs: _Pairs, precision: float, recall: float | None) -> tuple[str, ...]:
-    """A line where the border of acceptance lies where next to none of the examples err."""
+    """A line if there are too few examples to support the target."""
     name, aim, examples = ("precision", precision, len(pairs.stranger))
     if recall is not None:
         name, aim, examples = ("recall", recall, len(pairs.same))
@@ -286,10 +292,11 @@ def _unsupported(pairs: _Pairs, precision: float, recall: float | None) -> tuple
 
 @checked
 def reset_calibration(library: Library) -> None:
-    """Go back to the calibration that the library's model ships with, whatever was measured.
+    """Return to the calibration that the library's model ships with, and forget the measurements.
 
     Raises:
-        ModelError: it ships with none, so that nothing could be asked any more, or with a malformed one.
+        ModelError: the model ships with no calibration, so queries would be impossible, or with a malformed
+            one.
     """
     if not has_bands(library.embedder, {}):
         raise ModelError(
@@ -310,16 +317,18 @@ def fit(
 ) -> Calibration:
     """Bands from sure pairs and best strangers.
 
-    The score is a logistic curve that gives 0.5 at the border of acceptance: the value that no more than a
-    share 1 - precision of best strangers reaches, or, for a recall, no less than such a share of sure pairs.
-    Rejected is what does not come so far as half of the best strangers do.
+    The score is a logistic curve with 0.5 at the border of acceptance. For a precision, the border is the
+    value that at most a share 1 - precision of the best strangers reaches; for a recall, the value that at
+    least this share of the sure pairs reaches. Tracks below the median of the best strangers are rejected.
 
     Args:
-        rules: the calibration of this exit before, see `rules_for`. Pairs of single tracks say nothing
-            about how tracks compare with each other: its rules about that stay, and an exit that accepts
-            nothing goes on accepting nothing.
-        stranger: (N,), may be empty.
-        doubtful: how many of the best strangers may be none; they do not count for what is rejected.
+        same: (E,) normalised similarities of sure pairs.
+        stranger: (N,) of best strangers; may be empty.
+        rules: the exit's previous calibration, see `rules_for`. Pairs of single tracks say nothing about how
+            tracks compare with each other, so its rules about that stay; and an exit that accepts nothing
+            still accepts nothing.
+        doubtful: how many of the best strangers may not be strangers; they do not count for the rejection
+            threshold.
     """
     if recall is not None:
         border = float(np.quantile(same, 1 - recall, method="lower"))
@@ -327,13 +336,13 @@ def fit(
         may_err = math.floor((1 - precision) * len(stranger) + ROUNDING)
         border = float(np.sort(stranger)[::-1][may_err]) + LEAST_STEP
     else:
-        # Whatever fits better was taken for the same thing, so no stranger is known to.
+        # All better fits counted as the same thing, so there is no known stranger above the median.
         border = float(np.median(same))
-    # Below 0 lies what is less alike than strangers of the cohort: never a reason to accept.
+    # Values below 0 are less alike than the cohort's strangers: never a reason to accept.
     high = max(border, 0.0)
     surely = np.sort(stranger)[: max(len(stranger) - doubtful, 0)]
     low = min(float(np.median(surely)) if len(surely) else 0.0, high)
-    # The curve is steep where the two kinds are far apart: a spread of theirs moves the score by one logit.
+    # The tighter the two distributions, the steeper the curve: their mean spread is one logit.
     spread = max(sum(float(np.std(some)) for some in (stranger, same) if len(some)), 0.02) / 2
     curve = replace(rules, centre=high, slope=1 / spread, low=0.0, high=1.0)
     borders = curve.score(np.array([low, high]))
@@ -342,7 +351,10 @@ def fit(
 
 @dataclass(frozen=True, slots=True)
 class _Crops:
-    """All crops of a library with what tells same from stranger, ordered by crop id: (N,), boxes (N, 4)."""
+    """All crops of a library, ordered by crop id, with what separates same from stranger.
+
+    All arrays are (N,), boxes (N, 4).
+    """
 
     crop_ids: NDArray[np.int64]
     track_ids: NDArray[np.int64]
@@ -357,7 +369,7 @@ class _Crops:
     def read(cls, library: Library) -> _Crops:
         columns = library.query(_CROPS).arrow()
         crop_ids = columns["crop_id"].to_numpy()
-        # A copied file lists its crops under each of its names.
+        # If a video was copied, its crops are listed under each name.
         crop_ids, once = np.unique(crop_ids, return_index=True)
         names = ("track_id", "time", "quality", "start_time", "end_time")
         track_ids, times, quality, starts, ends = (columns[name].to_numpy()[once] for name in names)
@@ -372,7 +384,14 @@ def _pairs(
     views: NDArray[np.float32],
     cohort: NDArray[np.float32],
 ) -> _Pairs:
-    """What examples (E,), rows of the crops (N, dim), reach with their views (E, V, dim) against a cohort."""
+    """The values that examples (E,), rows of the crops (N, dim), reach with their views (E, V, dim).
+
+    Args:
+        cohort: (M, dim) foreign vectors to normalise against.
+
+    Raises:
+        UsageError: no two tracks are certain to show different things.
+    """
     same = [
         float(np.quantile(values_of(seen[None], vectors[_apart(crops, example)], cohort)[0], POOL_QUANTILE))
         for example, seen in zip(examples.tolist(), views, strict=True)
@@ -394,7 +413,7 @@ def _pairs(
 def values_of(
     views: NDArray[np.float32], vectors: NDArray[np.float32], cohort: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Normalised similarity (E, N) of crops (N, dim) to examples of one picture each (E, V, dim)."""
+    """Normalised similarity (E, N) of crops (N, dim) to examples of one image each (E, V, dim)."""
     each = [with_mean(seen) for seen in views]
     level = np.concatenate([levels_together(positive, cohort) for positive in each])
     positive = np.concatenate(each)
@@ -406,19 +425,19 @@ def values_of(
 
 
 def _apart(crops: _Crops, example: int) -> NDArray[np.intp]:
-    """The crops of an example's own track that are far enough away in time."""
+    """The crops of an example's own track that are far enough away from it in time."""
     rows = np.flatnonzero(crops.track_ids == crops.track_ids[example])
     return rows[np.abs(crops.times[rows] - crops.times[example]) >= APART_SECONDS]
 
 
 def _pooled_strangers(crops: _Crops, values: NDArray[np.float32], example: int) -> NDArray[np.float32]:
-    """Pooled values (T,) of the tracks that are surely not what the example shows."""
+    """Pooled values (T,) of the tracks that certainly show something other than the example."""
     groups = crops.groups
     foreign = segment_of(groups.track_ids) != segment_of(crops.track_ids[example])
     if not foreign.any():
         first = groups.slots[:, 0]
         beside = (crops.starts[first] < crops.ends[example]) & (crops.ends[first] > crops.starts[example])
-        # Boxes that overlap may be of one thing, whole and in part.
+        # Overlapping boxes may show one thing, whole and in part.
         own = crops.track_ids == crops.track_ids[example]
         low, high = crops.boxes_xyxy[own, :2].min(axis=0), crops.boxes_xyxy[own, 2:].max(axis=0)
         meets = (crops.boxes_xyxy[:, :2] < high).all(axis=1) & (crops.boxes_xyxy[:, 2:] > low).all(axis=1)
@@ -427,10 +446,10 @@ def _pooled_strangers(crops: _Crops, values: NDArray[np.float32], example: int) 
 
 
 def _examples(crops: _Crops) -> NDArray[np.intp]:
-    """The best view of the tracks that a person would take for an example, at most MOST_EXAMPLES.
+    """The best crops of tracks that a person could choose as examples, at most MOST_EXAMPLES.
 
-    Those are tracks with a view far enough away in time to be found by, and among them the third with the
-    best views: nobody registers a blurred patch of lawn, which resembles every other one.
+    These are tracks with another crop far enough away in time, and of those the third with the best crops:
+    nobody registers a blurred patch of lawn, which resembles every other one.
     """
     slots = crops.groups.slots
     there = slots >= 0

@@ -1,6 +1,6 @@
-"""A library, its truth and labelled pictures enter; how well it decides leaves.
+"""A library, its truth and labelled pictures come in; figures of how well it decides go out.
 
-Nothing is indexed again: clips are taken out, exits hidden and strangers registered on the stored vectors.
+Nothing is indexed again: clips are left out, exits hidden and strangers registered on the stored vectors.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 CALIBRATION_BINS = 10
 LEAST_SCORE = 0.05
-"""Frames of a lower score are no prediction: there are so many that they would hide every error."""
+"""Frames with a lower score count as no prediction: they are so many that they would hide every error."""
 
 _SPANS = "SELECT track_id, video, start_frame, end_frame FROM tracks"
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Entities that a library does not hold.
+    """How often a library stays silent about entities that it does not hold.
 
     Attributes:
-        pairs: how many entities were asked for.
-        silent: share of them for which nothing that counts was accepted; None where none was asked for.
+        pairs: number of entities asked for.
+        silent: share of them for which nothing that counts was accepted; None if none was asked for.
     """
 
     pairs: int
@@ -45,11 +45,11 @@ class Silence:
 
 
 def own_clips_out(library: Library, truths: Mapping[str, Truth]) -> Silence:
-    """Each entity of the truth, asked for in the library without the videos that it can be seen in.
+    """Ask for each entity of the truth in the library without the videos in which it appears.
 
-    Nor without those of which the truth leaves out every frame; of the others a track counts if a frame of it
-    is not left out. One for which no such frame remains is not asked for: where there is nothing, silence
-    says nothing.
+    Videos whose frames the truth ignores completely are left out, too. In the other videos, a track counts if
+    one of its frames is not ignored. An entity without any such frame is not asked for: silence means nothing
+    where there is nothing.
     """
     segments, frames, tracks = segments_of(library), Frames(library), Spans(library)
     silent = []
@@ -66,7 +66,11 @@ def own_clips_out(library: Library, truths: Mapping[str, Truth]) -> Silence:
 
 
 def strangers(library: Library, pictures: Sequence[Image]) -> Silence:
-    """Pictures of things that the library does not hold, each registered alone."""
+    """Ask for pictures of things that the library does not hold, each as an entity of its own.
+
+    Raises:
+        UsageError: there is no picture.
+    """
     if not pictures:
         raise UsageError("no picture of a stranger to ask for")
     vectors = embed_examples(pictures, library.embedder)  # (exits, N, V, dim)
@@ -83,10 +87,10 @@ class CascadeCost:
     """What the cascade saves on one library and album.
 
     Attributes:
-        f1, deepest_f1: mean over the entities that can be seen, of the cascade from the first exit on and of
-            the deepest exit; None where none can.
-        survivors: share of the crops that had to be seen at each exit, shallowest first, by any entity.
-        share: multiply-adds of the cascade by those of the deepest exit for every crop.
+        f1, deepest_f1: mean over the visible entities, of the cascade from the first exit on and of the
+            deepest exit alone; None if no entity is visible.
+        survivors: share of the crops that were needed at each exit, shallowest first, for any entity.
+        share: multiply-adds of the cascade, divided by those of taking every crop to the deepest exit.
     """
 
     f1: float | None
@@ -96,9 +100,9 @@ class CascadeCost:
 
 
 def cascade_cost(library: Library, truths: Mapping[str, Truth]) -> CascadeCost:
-    """Match with vectors of the first exit alone, deeper ones as they are needed, and with the deepest alone.
+    """Compare the cascade, which goes deeper only where needed, with matching at the deepest exit alone.
 
-    A crop that goes deeper is embedded anew from its stored picture: its shallower stages count again.
+    A crop that goes deeper is embedded again from its stored picture, so its shallower stages count again.
     """
     embedder = library.embedder
     frames, tracks = Frames(library), Spans(library)
@@ -125,9 +129,9 @@ class CalibrationError:
     """How far scores are from the truth.
 
     Attributes:
-        error: expected calibration error: mean distance of score and share of true frames, over ten bins,
-            each weighted by its frames; None where no frame has a score.
-        bins: (score, share of true frames, frames) of each bin that has any.
+        error: expected calibration error: mean distance between score and share of true frames, over ten bins
+            weighted by their number of frames; None if no frame has a score.
+        bins: (score, share of true frames, frames) of each bin that is not empty.
     """
 
     error: float | None
@@ -135,7 +139,7 @@ class CalibrationError:
 
 
 def calibration_error(library: Library, truths: Mapping[str, Truth]) -> CalibrationError:
-    """Scores of frames, the best track of each, against whether the entity can be seen there."""
+    """Compare the score of each frame, that of its best track, with whether the entity is visible there."""
     frames = Frames(library)
     scores: list[NDArray[np.float64]] = []
     true: list[NDArray[np.bool_]] = []
@@ -161,13 +165,13 @@ def expected_error(score: NDArray[np.floating], true: NDArray[np.bool_]) -> Cali
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """The mean of those that are there, None of none."""
+    """The mean of the values that are not None; None if there are none."""
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
 
 
 class Spans:
-    """Frames of every track."""
+    """The frames of every track."""
 
     def __init__(self, library: Library) -> None:
         rows = library.query(_SPANS).fetchall()
@@ -176,7 +180,7 @@ class Spans:
             self._of.setdefault(int(track), []).append((video, int(start), int(end) - 1))
 
     def frames(self, frames: Frames, track_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Where in the row of all frames some tracks are."""
+        """Mask of the frames that some tracks cover, over the row of all frames."""
         found = np.zeros(frames.total, np.bool_)
         for track in track_ids.tolist():
             for video, first, last in self._of[track]:
@@ -184,7 +188,7 @@ class Spans:
         return found
 
     def f1(self, frames: Frames, track_ids: NDArray[np.int64], truth: Truth) -> float | None:
-        """F1 of the frames of some tracks; None where the entity is nowhere to be seen."""
+        """F1 of the frames of some tracks; None if the entity is visible nowhere."""
         counted = ~frames.mask(truth.ignore)
         return f1(self.frames(frames, track_ids) & counted, frames.mask(truth.visible) & counted)
 
@@ -205,7 +209,7 @@ def matcher_of(
     exits: frozenset[int] | None = None,
     albums: Mapping[int, Strangers] | None = None,
 ) -> AlbumMatcher:
-    """What matches the library, some segments or exits left out, or other things than its album asked for."""
+    """A matcher for the library with some segments or exits hidden, or with other albums than its own."""
     hidden = np.zeros(0, np.int64) if without is None else without
     source = Partly(library.matcher().source, library.embedder.exits, hidden, exits, albums)
     calibrations: Sequence[Calibration] = library.calibrations
@@ -213,6 +217,6 @@ def matcher_of(
 
 
 def accepted(matcher: AlbumMatcher, name: str) -> NDArray[np.int64]:
-    """The tracks of an entity that are accepted."""
+    """The accepted tracks of an entity."""
     found = matcher.match(MatchRequest((name,)))
     return found.track_id[found.band == ACCEPTED]

@@ -1,8 +1,8 @@
-"""A library, an album and its truth enter; F1, average precision and false-positive rates per entity leave.
+"""A library and its truth come in; F1, average precision and false-positive rate of each entity go out.
 
-The protocol: per entity, over all frames of the archive that the truth does not ignore, F1 of the frames that
+The protocol, per entity, over all frames of the archive that the truth does not ignore: F1 of the frames that
 `SELECT frames WHERE entity = 'X'` returns at the default settings, and average precision (AP) of the frames
-ranked by the score of `... AND score >= 0`, frames that are not returned last.
+ranked by the score of `... AND score >= 0`, with the frames not returned ranked last.
 """
 
 from __future__ import annotations
@@ -39,19 +39,23 @@ _SHAPE = f'{{"visible": {_VIDEOS}}}'
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Where one entity can be seen: video -> inclusive frame intervals; frames to leave out of the score.
+    """Where an entity is visible.
 
-    A video without an interval shows it nowhere, as one that is not named.
+    A video without an interval does not show it, just like a video that is not named.
+
+    Attributes:
+        visible: video -> inclusive frame intervals.
+        ignore: frames to leave out of the score, in the same form.
     """
 
     visible: Mapping[str, Sequence[tuple[int, int]]]
     ignore: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check the intervals: one that is reversed would count as nowhere.
+        """Check the intervals: a reversed one would count as nowhere.
 
         Raises:
-            UsageError: one that is none.
+            UsageError: an interval is malformed.
         """
         for name in _KEYS:
             try:
@@ -61,24 +65,23 @@ class Truth:
 
     @property
     def own(self) -> tuple[str, ...]:
-        """The videos in which it can be seen."""
+        """The videos in which it is visible."""
         return tuple(video for video, spans in self.visible.items() if spans)
 
 
 @dataclass(frozen=True, slots=True)
 class EntityScore:
-    """How well one entity was found.
+    """How well an entity was found.
 
     Attributes:
-        precision: of the frames returned at the default settings; None where none is returned.
-        recall, f1: of the same; None where the entity is nowhere to be seen, or only in frames that are left
-            out.
-        average_precision: of the frames ranked by score; None where recall is.
-        false_rate: share of the frames of videos without the entity that was returned; None where it is in
-            all of them.
-        false_frames: how many those are.
-        warnings: remarks for people: videos and frames of its truth that the library has not.
-        answer_warnings: what `Library.query` remarks on the answer, as on videos that are not searched.
+        entity: its name.
+        precision: of the frames returned at the default settings; None if none is returned.
+        recall, f1: of the same frames; None if the entity is visible nowhere, or only in ignored frames.
+        average_precision: of the frames ranked by score; None if recall is.
+        false_rate: share returned of the frames of videos without the entity; None if it is in all of them.
+        false_frames: number of these frames returned.
+        warnings: remarks: videos and frames of its truth that the library does not have.
+        answer_warnings: warnings of `Library.query` on the answer, for example about videos not searched.
     """
 
     entity: str
@@ -93,10 +96,10 @@ class EntityScore:
 
 
 def read_truth(path: Path | str) -> dict[str, Truth]:
-    """The truth file of an album (JSON: entity -> visible, ignore).
+    """Read the truth file of an album (JSON: entity -> visible, ignore).
 
     Raises:
-        UsageError: missing or malformed.
+        UsageError: the file is missing or malformed.
     """
     path = Path(path)
     try:
@@ -113,7 +116,7 @@ def read_truth(path: Path | str) -> dict[str, Truth]:
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; of a name that comes twice, all but the last would be lost."""
+    """An object of JSON; refuses repeated names, of which JSON would keep only the last."""
     names = [name for name, _ in pairs]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
@@ -149,10 +152,10 @@ def _interval(video: str, span: Any) -> tuple[int, int]:
 
 
 def unjudged(library: Library, truths: Mapping[str, Truth]) -> tuple[str, ...]:
-    """Remarks on what the truth names and the library has not; nothing is judged by it.
+    """Remarks on videos and frames that the truth names and the library does not have; they are not judged.
 
     Raises:
-        UsageError: the library has none of its videos.
+        UsageError: the library has none of the videos.
     """
     return _unjudged(Frames(library).count, truths)
 
@@ -160,15 +163,15 @@ def unjudged(library: Library, truths: Mapping[str, Truth]) -> tuple[str, ...]:
 def _unjudged(frames: Mapping[str, int], truths: Mapping[str, Truth]) -> tuple[str, ...]:
     lacking = not_there(frames, truths)
     if lacking and not any(frames.keys() & {*truth.visible, *truth.ignore} for truth in truths.values()):
-        raise UsageError(lacking)  # figures of zeros would look like an answer
+        raise UsageError(lacking)  # scores of zero would look like a result
     return tuple(line for line in (lacking, past_end(frames, truths)) if line)
 
 
 def not_there(frames: Mapping[str, int], truths: Mapping[str, Truth]) -> str | None:
-    """What to say of videos that the truth names and the library has not; nothing is judged by them.
+    """A remark on videos that the truth names and the library does not have; they are not judged.
 
     Args:
-        frames: how many each video of the library has.
+        frames: number of frames of each video in the library.
     """
     named = {video for truth in truths.values() for video in (*truth.visible, *truth.ignore)}
     lacking = sorted(named - frames.keys())
@@ -183,10 +186,10 @@ def not_there(frames: Mapping[str, int], truths: Mapping[str, Truth]) -> str | N
 
 
 def past_end(frames: Mapping[str, int], truths: Mapping[str, Truth]) -> str | None:
-    """What to say of frames that the truth names and their videos have not; nothing is judged by them.
+    """A remark on frames that the truth names beyond the end of their videos; they are not judged.
 
     Args:
-        frames: how many each video of the library has.
+        frames: number of frames of each video in the library.
     """
     named: dict[str, int] = {}
     for truth in truths.values():
@@ -204,7 +207,7 @@ def past_end(frames: Mapping[str, int], truths: Mapping[str, Truth]) -> str | No
 
 
 def average_precision(scores: NDArray[np.floating], positive: NDArray[np.bool_]) -> float:
-    """Area under the precision-recall steps of samples (N,) ranked by score; ties stand or fall together."""
+    """Area under the stepwise precision-recall curve of samples (N,) ranked by score; ties count together."""
     total = int(positive.sum())
     if not total:
         return float("nan")
@@ -237,7 +240,7 @@ class Frames:
         return out
 
     def absent(self, truth: Truth) -> NDArray[np.bool_]:
-        """True in the videos in which an entity can nowhere be seen."""
+        """True in the videos in which an entity is visible nowhere."""
         out = np.ones(self.total, np.bool_)
         for video in truth.own:
             if video in self.count:
@@ -245,20 +248,20 @@ class Frames:
         return out
 
     def videos(self, mask: NDArray[np.bool_]) -> tuple[str, ...]:
-        """The videos of which a mask over all frames marks any."""
+        """The videos that have a frame marked by a mask over all frames."""
         return tuple(v for v, start in self.start.items() if mask[start : start + self.count[v]].any())
 
     def places(self, videos: Sequence[str], frames: Sequence[int]) -> NDArray[np.intp]:
-        """Where frames of videos stand in the row."""
+        """Indices of frames of videos in the row of all frames."""
         return np.array([self.start[v] + f for v, f in zip(videos, frames, strict=True)], np.intp)
 
 
 @checked
 def score_entities(library: Library, truths: Mapping[str, Truth]) -> list[EntityScore]:
-    """Score every entity of the truth against what the library answers.
+    """Score every entity of the truth against the library's answers.
 
     Raises:
-        UsageError: the truth names none, or the library has none of its videos.
+        UsageError: the truth names no entity, or the library has none of its videos.
     """
     if not truths:
         raise UsageError("the truth names no entity to score")
@@ -297,13 +300,13 @@ def _score(library: Library, frames: Frames, name: str, truth: Truth) -> EntityS
 
 
 def _share(part: int, of: NDArray[np.bool_]) -> float | None:
-    """A number of frames by those that a mask marks, None where it marks none."""
+    """A number of frames divided by the number that a mask marks; None if it marks none."""
     whole = int(of.sum())
     return part / whole if whole else None
 
 
 def f1(returned: NDArray[np.bool_], positive: NDArray[np.bool_]) -> float | None:
-    """F1 of the frames (N,) that are returned; None where none is positive."""
+    """F1 of the returned frames (N,); None if none is positive."""
     if not positive.any():
         return None
     return 2 * int((returned & positive).sum()) / int(returned.sum() + positive.sum())

@@ -1,4 +1,4 @@
-"""Labelled pictures enter; how well the embedder retrieves and the proposer finds boxes leaves."""
+"""Labelled pictures come in; scores of the embedder's retrieval and the proposer's boxes go out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STRANGERS = 150
 LABELS = "images/labels.csv"
 BOXES = "boxes/boxes.csv"
 JUDGED_PICTURES = "val2017"
-"""Where some pictures of a table are called so, the proposer was trained on others of it."""
+"""If file names of a table contain this, only these pictures judge: the others trained the proposer."""
 
 SIDES = ("x1", "y1", "x2", "y2")
 FORMS = f"{LABELS} (file, class) or {BOXES} (file, x1, y1, x2, y2)"
@@ -41,7 +41,7 @@ class Judged:
     Attributes:
         files: (N,) the pictures; labels: (N,) what they show.
         unseen: whether it is known that no training saw these classes.
-        remarks: lines for people: what is left out, and what is not known.
+        remarks: lines for people: what is left out, and what is unknown.
     """
 
     files: tuple[Path, ...]
@@ -55,8 +55,10 @@ class RetrievalScore:
     """Retrieval among judged pictures, at one exit.
 
     Attributes:
+        exit: number of the exit, from 1.
+        pictures, classes: how many there are.
         mean_average_precision, recall_at_1: each picture against all others.
-        pictures_per_second: through this exit, decoding of files not counted.
+        pictures_per_second: speed through this exit, without decoding files.
     """
 
     exit: int
@@ -70,10 +72,10 @@ class RetrievalScore:
 def judged_pictures(embedder: Embedder, data: Path) -> Judged:
     """The pictures of `data`/images/labels.csv whose classes no training of this embedder saw; at least one.
 
-    Of sources that the shipped training used, only those of held-out classes; of any other source all, or,
-    where a column `held` says so, those that are held out. What shows no class (column `identity`) does not
-    count, nor do classes that the embedder was fine-tuned on. Each picture counts once, under the class that
-    it is listed in first.
+    From sources that the shipped training used, only held-out classes; from other sources all classes or, if
+    there is a column `held`, the held-out rows. Rows that show no class (column `identity`) do not count, nor
+    do classes that the embedder was fine-tuned on. Each picture counts once, under the class of its first
+    row.
 
     Raises:
         UsageError: the table is missing or has no such class.
@@ -108,7 +110,7 @@ def _called(source: str, label: str) -> str:
 
 
 def _remarks(name: str, seen: SeenInTraining, learned: set[tuple[str, str]]) -> tuple[str, ...]:
-    """Lines for people: which classes a model was fine-tuned on, and whose classes nobody tells."""
+    """Lines for people: the classes that a model was fine-tuned on, and models whose classes are unknown."""
     remarks = []
     if learned:
         labels = sorted(label for _, label in learned)
@@ -124,10 +126,10 @@ def _remarks(name: str, seen: SeenInTraining, learned: set[tuple[str, str]]) -> 
 
 
 def retrieval(embedder: Embedder, judged: Judged, seed: int = 0) -> list[RetrievalScore]:
-    """Retrieval among judged pictures, at most MOST_PER_CLASS of a class, for every exit.
+    """Retrieval among judged pictures, at most MOST_PER_CLASS per class, for every exit.
 
     Raises:
-        UsageError: there are not two classes, or no class has two pictures.
+        UsageError: there are fewer than two classes, or no class has two pictures.
         BadImage: a picture cannot be read.
     """
     count, classes = len(judged.labels), len(set(judged.labels))
@@ -154,14 +156,14 @@ def retrieval(embedder: Embedder, judged: Judged, seed: int = 0) -> list[Retriev
 
 
 def stranger_pictures(judged: Judged, seed: int = 0, count: int = STRANGERS) -> list[NDArray[np.uint8]]:
-    """Judged pictures, drawn by a seed: at most `count`."""
+    """At most `count` of the judged pictures, drawn at random with a seed."""
     chosen = np.random.default_rng(seed).permutation(len(judged.files))[:count]
     return [_picture(judged.files[i]) for i in chosen]
 
 
 @dataclass(frozen=True, slots=True)
 class ProposalScore:
-    """How many boxes of the judged pictures were proposed, and how quickly."""
+    """Share of the boxes of the judged pictures that were proposed, and milliseconds per picture."""
 
     recall: Recall
     pictures: int
@@ -169,10 +171,10 @@ class ProposalScore:
 
 
 def proposals(proposer: Proposer, data: Path) -> ProposalScore:
-    """Class-agnostic recall of at most 20 boxes a picture at IoU 0.5, on the judged pictures of boxes.csv.
+    """Class-agnostic recall at IoU 0.5 of at most 20 boxes per picture, on the judged pictures of boxes.csv.
 
     Raises:
-        UsageError: the table is missing, holds no box, or what is none.
+        UsageError: the table is missing or holds no box, or a box is malformed.
         BadImage: a picture cannot be read.
     """
     boxes: dict[str, list[list[float]]] = defaultdict(list)

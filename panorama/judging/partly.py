@@ -1,4 +1,4 @@
-"""A library's vectors enter; the same leave as if some videos, exits or exemplars were not in it."""
+"""A library's vectors come in; they go out as if some videos, exits or exemplars were not in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from panorama.store.files.schema import segment_of
 
 @dataclass(frozen=True, slots=True)
 class Strangers:
-    """Pictures that stand for an entity each, at one exit: an album that nobody registered."""
+    """An album that nobody registered, at one exit: each picture is an entity of its own."""
 
     entities: tuple[str, ...]
     views: NDArray[np.float32]  # (N, V, dim)
@@ -50,13 +50,15 @@ class Strangers:
 
 @dataclass(slots=True)
 class Partly:
-    """A `VectorSource` that hides a part of another one; always compared exactly.
+    """A `VectorSource` that hides a part of another one, and always compares exactly.
 
     Attributes:
-        without: segments that are left out.
-        exits: those at which vectors are stored; others have to be asked for crop by crop.
-        strangers: albums by exit, in the place of the library's own.
-        deepened: ids of the crops that were asked for crop by crop, by exit.
+        source: the other one.
+        number_of_exits: of the embedder.
+        without: segments to hide.
+        exits: exits with stored vectors, None for all; crops need to be deepened one by one for the others.
+        strangers: albums by exit, in place of the library's own.
+        deepened: ids of the crops that were deepened one by one, by exit.
     """
 
     source: VectorSource

@@ -1,4 +1,4 @@
-"""What the engine asks of a model: pictures enter, unit vectors or class-agnostic boxes leave."""
+"""The interface of models: pictures come in, unit vectors or class-agnostic boxes go out."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from panorama.models.precision import Precision
 from panorama.regions import Regions
 
 Image = NDArray[np.uint8]
-"""One RGB picture, (H, W, 3) uint8, any size."""
+"""One RGB picture of any size, (H, W, 3) uint8."""
 
 Result = TypeVar("Result")
 
 
 class Later(Generic[Result]):
-    """What was asked of a model that works elsewhere: the caller goes on until it needs the result.
+    """A result that a model computes elsewhere; the caller goes on until it needs the result.
 
     Args:
-        wait: gives the result, or raises what the model raised, and the seconds of processor time that it
-            took outside of this thread.
+        wait: returns the result and the processor seconds spent outside this thread, or raises what the model
+            raised.
     """
 
     def __init__(self, wait: Callable[[], tuple[Result, float]]) -> None:
@@ -34,29 +34,30 @@ class Later(Generic[Result]):
         self.away_seconds = 0.0
 
     def result(self) -> Result:
-        """The result, once it is there."""
+        """Wait for the result and return it."""
         result, self.away_seconds = self._wait()
         return result
 
     @classmethod
     def done(cls, result: Result) -> Later[Result]:
-        """What is there already."""
+        """A result that is already there."""
         return cls(lambda: (result, 0.0))
 
 
 class Embedder(ABC):
-    """Turns pictures into L2-normalised vectors, at one of several depths.
+    """Turns pictures into L2-normalised vectors, at one of several depths (exits).
 
     Attributes:
         name: the folder in embeddings/, or the name of a built-in baseline.
         hash: hex digest of everything that changes the vectors: weights, code version, preprocessing.
         dim: length of a vector, the same at every exit.
-        exits: how many exits there are; exit numbers run from 1 (cheapest) to `exits` (deepest).
+        exits: number of exits; they are numbered from 1 (cheapest) to `exits` (deepest).
         macs: multiply-adds per picture up to and including each exit.
-        folder: where its recipe, weights and calibration lie; None for what is not made of files.
-        precision: the number format that its network runs in, and why not the fastest; None without one.
+        folder: folder with its recipe, weights and calibration; None for an embedder without files.
+        precision: the number format of its network, and why not the fastest; None without a network.
         device: where its network runs.
-        of_colour_alone: whether a picture in other light is one of another thing to it.
+        of_colour_alone: whether it sees only colour, so that a picture in other light looks like another
+            thing.
     """
 
     folder: Path | None = None
@@ -74,57 +75,57 @@ class Embedder(ABC):
         """Vectors at every exit: (exits, B, dim) float32, each of unit length. An empty list gives B = 0."""
 
     def embed_to(self, images: Sequence[Image], last: int) -> NDArray[np.float32]:
-        """Vectors at exits 1 to `last`: (last, B, dim) float32; a network stops there."""
+        """Vectors at exits 1 to `last`: (last, B, dim) float32; a network runs no deeper."""
         return self.embed_all(images)[:last]
 
     def embed_to_later(self, images: Sequence[Image], last: int) -> Later[NDArray[np.float32]]:
-        """What `embed_to` gives; a model of a process of its own has only begun with it."""
+        """The same as `embed_to`; a model in a process of its own has only started when this returns."""
         return Later.done(self.embed_to(images, last))
 
     def embed(self, images: Sequence[Image], exit: int | None = None) -> NDArray[np.float32]:
-        """Vectors at one exit (default: the deepest): (B, dim) float32; a cascade stops there."""
+        """Vectors at one exit (None: the deepest): (B, dim) float32; a network runs no deeper."""
         number = self.exits if exit is None else exit
         if not 1 <= number <= self.exits:
             raise ValueError(f"{self.name} has exits 1 to {self.exits}, got {number}")
         return self.embed_all(images)[number - 1]
 
-    def load(self) -> None:  # noqa: B027  most models are ready once they are made
-        """Make ready what the first picture would otherwise wait for.
+    def load(self) -> None:  # noqa: B027  most models are ready after construction
+        """Load now what the first picture would otherwise wait for.
 
         Raises:
-            ModelError: the weights are missing or not those of the recipe.
+            ModelError: the weights are missing or do not match the recipe.
         """
 
     def use_threads(self, count: int) -> None:  # noqa: B027
-        """Give the network so many threads where it runs; in this process `panorama.threads` does it."""
+        """Set the network's number of threads in its own process; in this process `panorama.threads` does."""
 
     def hold(self, held: bool) -> None:  # noqa: B027
-        """Stand still until told otherwise, also in the middle of a batch; only what runs elsewhere can."""
+        """Pause (True) or resume (False), even inside a batch; only models in a process of their own can."""
 
     def rest_by(self, rest: Callable[[], None]) -> None:  # noqa: B027
-        """Call this while the network computes, each few milliseconds: it returns when to go on."""
+        """Set a function that the network calls every few milliseconds, and waits for, while it computes."""
 
     def give_up(self) -> None:  # noqa: B027
-        """Nothing is asked any more: what runs elsewhere ends at once, and who waits for it gets an error."""
+        """End at once a model that runs elsewhere; callers that still wait for it get an error."""
 
     def cohort(self) -> NDArray[np.float32]:
         """Vectors of foreign pictures that scores are normalised against: (exits, N, dim) float32.
 
-        They show nothing that a user would register, and belong to the model: frozen with its weights. A
-        model without a cohort returns N = 0.
+        They show nothing that a user would register. They belong to the model and are frozen with its
+        weights. N = 0 for a model without a cohort.
         """
         return np.zeros((self.exits, 0, self.dim), np.float32)
 
     @cached_property
     def cohort_digest(self) -> str:
-        """Of the cohort: with another one the same vectors get other values."""
+        """Digest of the cohort: with another cohort, the same vectors get other normalised values."""
         return hashlib.sha256(np.ascontiguousarray(self.cohort()).tobytes()).hexdigest()
 
 
 def network_facts(model: Embedder | Proposer) -> dict[str, str] | None:
-    """What a model's network runs in, where, and why not in the fastest format; None without a network.
+    """Format and device of a model's network, and why it is not the fastest; None without a network.
 
-    It loads the network, to know.
+    It loads the network to find out.
     """
     precision = model.precision
     if precision is None:
@@ -134,7 +135,7 @@ def network_facts(model: Embedder | Proposer) -> dict[str, str] | None:
 
 
 class Proposer(ABC):
-    """Finds regions that may hold an entity, whatever it is; for what is not told see Embedder."""
+    """Finds regions that may hold an entity, whatever it is. Attributes are as in Embedder."""
 
     name: str
     hash: str
@@ -143,31 +144,31 @@ class Proposer(ABC):
 
     @abstractmethod
     def propose(self, images: Sequence[Image]) -> list[Regions]:
-        """Regions of each picture in that picture's own pixels, best first, already suppressed."""
+        """Regions of each picture in that picture's own pixels, best first, overlaps removed."""
 
     def propose_later(self, images: Sequence[Image]) -> Later[list[Regions]]:
-        """What `propose` gives; a model of a process of its own has only begun with it."""
+        """The same as `propose`; a model in a process of its own has only started when this returns."""
         return Later.done(self.propose(images))
 
     def load(self) -> None:  # noqa: B027
-        """Make ready what the first picture would otherwise wait for."""
+        """Load now what the first picture would otherwise wait for."""
 
     def use_threads(self, count: int) -> None:  # noqa: B027
-        """Give the network so many threads where it runs; see Embedder."""
+        """Set the network's number of threads in its own process; see Embedder."""
 
     def hold(self, held: bool) -> None:  # noqa: B027
-        """Stand still until told otherwise; see Embedder."""
+        """Pause (True) or resume (False); see Embedder."""
 
     def rest_by(self, rest: Callable[[], None]) -> None:  # noqa: B027
-        """Call this while the network computes; see Embedder."""
+        """Set a function that the network calls while it computes; see Embedder."""
 
     def give_up(self) -> None:  # noqa: B027
-        """Nothing is asked any more; see Embedder."""
+        """End at once a model that runs elsewhere; see Embedder."""
 
     def at_side(self, side: int, zoom: int = 1) -> Proposer:
-        """The same model for pictures of that longest side; itself where its work does not depend on it.
+        """The same model for pictures with this longest side; itself if the side makes no difference to it.
 
         Args:
-            zoom: from 2, it also looks at zoom x zoom parts of each picture; see `zooming`.
+            zoom: from 2 on, it also sees zoom x zoom parts of each picture; see `zooming`.
         """
         return self

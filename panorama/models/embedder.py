@@ -1,4 +1,4 @@
-"""RGB pictures enter; PanoramaNet's unit vectors leave: learned appearance beside plain colour."""
+"""RGB pictures come in; PanoramaNet's unit vectors go out: learned appearance together with plain colour."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from panorama.models.ranges import Ranges, measure, read_ranges
 from panorama.models.weights import WEIGHTS, ModelFolder
 
 BATCH = 96
-"""Most crops that go through the network at once: as many as indexing gathers, and what a parcel adds."""
+"""Most crops in one batch of the network: as many as indexing gathers, and what one parcel adds."""
 
 
 class Network(Protocol):
@@ -30,39 +30,39 @@ class Network(Protocol):
     def exits_out(self, pictures: NDArray[np.uint8], first: int, last: int) -> Sequence[Any]:
         """Unit vectors (B, dim) of exits `first` to `last`, from (B, side, side, 3) bytes.
 
-        Arrays, or tensors of torch that are fetched when all batches are on the way.
+        Arrays, or torch tensors that the caller fetches when all batches are under way.
         """
 
     def macs(self, side: int) -> tuple[int, ...]:
         """Multiply-adds of one picture up to and including each exit."""
 
     def rest_by(self, rest: Callable[[], None]) -> None:
-        """Call this while it computes, as often as can be."""
+        """Set a function that it calls while it computes, as often as possible."""
 
 
 def squash(image: Image, side: int) -> Image:
-    """The picture as a (side, side, 3) square, its shape not kept: no pixel is spent on padding."""
+    """Resize a picture to a (side, side, 3) square; the aspect ratio changes, so no pixel goes to padding."""
     height, width = image.shape[:2]
     how = cv2.INTER_AREA if min(height, width) >= side else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(image, (side, side), interpolation=how), np.uint8)
 
 
 class PanoramaNet(Embedder):
-    """The shipped embedder: three exits, each a unit vector of a learned part and a colour part.
+    """The shipped embedder: three exits, each a unit vector with a learned part and a colour part.
 
     The parts have fixed shares of the squared length, so an inner product of two vectors is
     (1 - color_weight) * cosine of the learned parts + color_weight * cosine of the colour parts.
 
     Args:
         folder: recipe and weights, as `open_model` returns them.
-        precision: 'int8', 'bfloat16', 'float32', 'auto' for the fastest here, None for $PANORAMA_PRECISION.
-        device: 'cpu', 'cuda', 'cuda:1', 'auto' for a GPU where there is one, None for $PANORAMA_DEVICE.
+        precision: 'int8', 'bfloat16', 'float32'; 'auto' for the fastest here; None for $PANORAMA_PRECISION.
+        device: 'cpu', 'cuda', 'cuda:1'; 'auto' for a GPU if there is one; None for $PANORAMA_DEVICE.
 
     Attributes:
-        precision: what it runs in, and why not int8.
-        device: where the trunk runs; colour is computed on the processor meanwhile.
-        network: what runs.
-        mean, std: (3,) of the pixels' normalisation, in shares of 255.
+        precision: the number format of the network, and why not int8.
+        device: where the trunk runs; colour is computed on the CPU meanwhile.
+        network: the trunk.
+        mean, std: (3,) normalisation of the pixels, as fractions of 255.
 
     Raises:
         ModelError: the recipe or the weights are not PanoramaNet's.
@@ -93,7 +93,7 @@ class PanoramaNet(Embedder):
 
     def _network(self, tensors: dict[str, NDArray[np.float32]], ranges: Ranges) -> Network:
         where = f"the weights of {self._folder.path}"
-        # Each of both needs a large package: only the one that runs is imported.
+        # Both variants need a large package: import only the one that runs.
         if self.precision.name != "int8":
             from panorama.models.trunk_floats import TrunkInFloats
 
@@ -108,11 +108,11 @@ class PanoramaNet(Embedder):
 
     @cached_property
     def macs(self) -> tuple[int, ...]:  # type: ignore[override]
-        """Multiply-adds of one picture up to and including each exit, shallower exits' heads included."""
+        """Multiply-adds of one picture up to and including each exit, with the heads of shallower exits."""
         return self.network.macs(self._side)
 
     def embed_all(self, images: Sequence[Image]) -> NDArray[np.float32]:
-        """(exits, B, dim) float32, all exits in one pass through the trunk."""
+        """(exits, B, dim) float32: all exits in one pass through the trunk."""
         return self._run(images, first=1, last=self.exits)
 
     def embed_to(self, images: Sequence[Image], last: int) -> NDArray[np.float32]:
@@ -129,11 +129,11 @@ class PanoramaNet(Embedder):
         return self._run(images, first=self._check(from_exit) + 1, last=self.exits)
 
     def rest_by(self, rest: Callable[[], None]) -> None:
-        """Call this between the layers, or, in 8 bits, between some pictures."""
+        """Set a function to call between layers or, in 8 bits, between some pictures."""
         self.network.rest_by(rest)
 
     def cohort(self) -> NDArray[np.float32]:
-        """(exits, N, dim) float32 of foreign training pictures; N = 0 where the folder has none."""
+        """(exits, N, dim) float32 of foreign training pictures; N = 0 if the folder has none."""
         found = cohort_of(self._folder)
         return super().cohort() if found is None else found
 
@@ -154,7 +154,7 @@ class PanoramaNet(Embedder):
             rows = slice(start, start + len(some))
             squares = np.stack([squash(image, self._side) for image in some])
             found = self.network.exits_out(squares, first, last)
-            # A GPU computes while the next batch is made: its vectors are fetched when all are on the way.
+            # A GPU computes while the next batch is prepared: fetch the vectors once all batches are queued.
             waiting.append((rows, found))
             out[:, rows, learned:] = self.color(some) * np.float32(self._color_weight**0.5)
         for rows, found in waiting:
@@ -164,17 +164,17 @@ class PanoramaNet(Embedder):
         return out
 
     def learned(self, images: Sequence[Image]) -> NDArray[np.float32]:
-        """The deepest exit's learned part alone, (B, learned_dim) float32 of unit length."""
+        """Only the learned part of the deepest exit, (B, learned_dim) float32 of unit length."""
         part = self.embed(images)[:, : self.learned_dim]
         return np.asarray(part / np.float32((1 - self._color_weight) ** 0.5), np.float32)
 
     def color(self, images: Sequence[Image]) -> NDArray[np.float32]:
-        """The colour part alone, (B, color_dim) float32 of unit length: `color_bands` on fixed axes."""
+        """Only the colour part, (B, color_dim) float32 of unit length: `color_bands` on fixed axes."""
         y = color_bands(images) @ self._color_axes
         return np.asarray(y / np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-6), np.float32)
 
     def ranges(self, images: Sequence[Image]) -> Ranges:
-        """The largest value of each layer over some pictures; needs floating point."""
+        """The largest value of each layer over some pictures; needs a floating-point network."""
         from panorama.models.trunk_floats import KINDS, TrunkInFloats
 
         assert isinstance(self.network, TrunkInFloats)

@@ -1,4 +1,4 @@
-"""RGB pictures of any size enter; class-agnostic regions of each, best first, leave."""
+"""RGB pictures of any size come in; class-agnostic regions of each, best first, go out."""
 
 from __future__ import annotations
 
@@ -26,33 +26,34 @@ from panorama.models.zooming import propose_zoomed
 from panorama.regions import DETECTOR, Regions, suppress
 
 BATCH = 15
-"""Most frames that go through the network at once: as many as indexing gathers, since a batch cut in two pays
-for its calls twice. From 16 on, torch sums the last products in floating point in another order."""
+"""Most frames in one batch of the network: as many as indexing gathers, since splitting a batch doubles
+the cost of its calls. From 16 on, torch sums the last floating-point products in another order.
+"""
 
 
 class Network(Protocol):
     """The network, whatever runs it."""
 
     def __call__(self, pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """(B, H, W, 3) bytes, H and W multiples of 32, to (B, N, 5); see `points`."""
+        """From (B, H, W, 3) bytes, with H and W multiples of 32, to (B, N, 5); see `points`."""
 
     def rest_by(self, rest: Callable[[], None]) -> None:
-        """Call this while it computes, as often as can be."""
+        """Set a function that it calls while it computes, as often as possible."""
 
 
 class PanoramaProposer(Proposer):
-    """The one-shot detector of a model folder: objectness and a box, whatever the thing is.
+    """The one-shot detector of a model folder: gives objectness and a box, whatever the thing is.
 
     Args:
         folder: a model folder of kind 'proposer'.
-        side, floor, limit: override the recipe's; see `ProposalSettings`. They are part of the hash.
-        precision: 'int8', 'bfloat16', 'float32', 'auto' for the fastest here, None for $PANORAMA_PRECISION.
-        device: 'cpu', 'cuda', 'cuda:1', 'auto' for a GPU where there is one, None for $PANORAMA_DEVICE.
+        side, floor, limit: replace the recipe's; see `ProposalSettings`. They are part of the hash.
+        precision: 'int8', 'bfloat16', 'float32'; 'auto' for the fastest here; None for $PANORAMA_PRECISION.
+        device: 'cpu', 'cuda', 'cuda:1'; 'auto' for a GPU if there is one; None for $PANORAMA_DEVICE.
 
     Attributes:
-        precision: what it runs in, and why not int8.
+        precision: the number format of the network, and why not int8.
         device: where it runs.
-        network: what runs.
+        network: the network.
 
     Raises:
         ModelError: the recipe or the weights are not a proposer's.
@@ -82,9 +83,9 @@ class PanoramaProposer(Proposer):
         self.hash = self.settings.hash(folder)
 
     def propose(self, images: Sequence[Image]) -> list[Regions]:
-        """Regions of each picture in its own pixels, best first, overlaps removed, at most `settings.limit`.
+        """Regions of each picture in its own pixels, best first, overlaps removed.
 
-        With a zoom there may be that many times as many.
+        At most `settings.limit` regions per picture, times the zoom.
 
         Raises:
             BadImage: a picture is not (H, W, 3) uint8 or is empty.
@@ -121,20 +122,20 @@ class PanoramaProposer(Proposer):
         return found
 
     def at_side(self, side: int, zoom: int = 1) -> PanoramaProposer:
-        """The proposer with an input of that side, rounded up to a multiple of 32; itself where it has it."""
+        """The proposer with this input side, rounded up to a multiple of 32; itself if nothing changes."""
         settings = self.settings.at_side(side, zoom)
         if settings == self.settings:
             return self
-        other = copy.copy(self)  # with the same network: its weights fit pictures of any size
+        other = copy.copy(self)  # shares the network, whose weights fit pictures of any size
         other.settings, other.hash = settings, settings.hash(self._folder)
         return other
 
     def rest_by(self, rest: Callable[[], None]) -> None:
-        """Call this between the layers, or, in 8 bits, between a few pictures."""
+        """Set a function to call between layers or, in 8 bits, between a few pictures."""
         self.network.rest_by(rest)
 
     def ranges(self, images: Sequence[Image]) -> Ranges:
-        """The largest value of each layer over some pictures; needs floating point."""
+        """The largest value of each layer over some pictures; needs a floating-point network."""
         from panorama.models.proposer_floats import KINDS, ProposerInFloats
 
         assert isinstance(self.network, ProposerInFloats)
@@ -150,10 +151,10 @@ class PanoramaProposer(Proposer):
 
 
 def _network(folder: ModelFolder, precision: Precision, device: str, ranges: Ranges) -> Network:
-    """The network of a folder, its weights loaded and checked."""
+    """The network of a folder, with its weights loaded and checked."""
     shape = Shape.of(folder.recipe, f"the recipe of {folder.path}")
     tensors, where = folder.arrays(WEIGHTS), f"the weights of {folder.path}"
-    # Each of both needs a large package: only the one that runs is imported.
+    # Both variants need a large package: import only the one that runs.
     if precision.name != "int8":
         from panorama.models.proposer_floats import ProposerInFloats
         from panorama.models.proposer_net import ProposerNet
@@ -169,16 +170,22 @@ def _network(folder: ModelFolder, precision: Precision, device: str, ranges: Ran
 
 
 def load_proposer(name: str | None = None) -> PanoramaProposer:
-    """The proposer called `name`, or in the folder `name`; None means the shipped one.
+    """The proposer with this name or folder, loaded and checked now.
+
+    Args:
+        name: None for the shipped default.
 
     Raises:
-        ModelError: no such proposer, or its weights are missing or not those of the recipe.
+        ModelError: there is no such proposer, or its weights are missing or do not match the recipe.
     """
     return PanoramaProposer(open_model(DEFAULT_PROPOSER if name is None else name, "proposer"))
 
 
 def fit(image: Image, side: int) -> tuple[int, int, tuple[int, int]]:
-    """Height and width of the picture within the canvas, and the canvas' height and width, multiples of 32.
+    """Size of the scaled picture inside its canvas, and size of the canvas, whose sides are multiples of 32.
+
+    Returns:
+        (height, width, (canvas height, canvas width)) in pixels.
 
     Raises:
         BadImage: not (H, W, 3) uint8, or empty.
@@ -194,7 +201,7 @@ def fit(image: Image, side: int) -> tuple[int, int, tuple[int, int]]:
 
 
 def resize(image: Image, height: int, width: int) -> Image:
-    """The picture at another size: by area when it shrinks, so that small things do not alias away."""
+    """The picture at another size; averages areas when shrinking, so that small things do not alias away."""
     if image.shape[:2] == (height, width):
         return image
     shrinking = height < image.shape[0]

@@ -1,4 +1,4 @@
-"""A model's name enters; the embedder of that name leaves, its weights loaded and checked."""
+"""A model's name or folder comes in; the embedder or proposer goes out."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ def embedder_names() -> tuple[str, ...]:
 
 
 def late_embedder(name: str | None = None) -> Embedder:
-    """The embedder called `name` (None: the default), its network loaded and checked when it is needed.
+    """The embedder with this name or folder; its network is loaded and checked when first needed.
+
+    Args:
+        name: None for the default.
 
     Raises:
-        ModelError: no such embedder, or its recipe is malformed.
+        ModelError: there is no such embedder, or its recipe is malformed.
     """
     wanted = DEFAULT_EMBEDDER if name is None else name
     if wanted == ColorEmbedder.name:
@@ -33,27 +36,31 @@ def proposer_names() -> tuple[str, ...]:
 
 
 def late_proposer(name: str | None = None) -> Proposer:
-    """The proposer called `name`, or in the folder `name`, its network loaded and checked when it is needed.
+    """The proposer with this name or folder; its network is loaded and checked when first needed.
 
-    None means the default, 'proposer'.
+    Args:
+        name: None for the default, 'proposer'.
 
     Raises:
-        ModelError: no such proposer, or its recipe is malformed.
+        ModelError: there is no such proposer, or its recipe is malformed.
     """
     return LateProposer(open_model(DEFAULT_PROPOSER if name is None else name, "proposer"))
 
 
 def load_embedder(name: str | None = None) -> Embedder:
-    """The embedder called `name`, or in the folder `name`; None means the default, 'panoramanet'.
+    """The embedder with this name or folder, loaded and checked now.
+
+    Args:
+        name: None for the default, 'panoramanet'.
 
     Raises:
-        ModelError: no such embedder, or its weights are missing or not those of the recipe.
+        ModelError: there is no such embedder, or its weights are missing or do not match the recipe.
     """
     wanted = DEFAULT_EMBEDDER if name is None else name
     if wanted == ColorEmbedder.name:
         return ColorEmbedder()
     folder = open_model(wanted, "embedder", also=(ColorEmbedder.name,))
-    # It brings what runs networks; the baseline and the list of names do not need it.
+    # Imported here because it loads the network code, which the baseline and the names do not need.
     from panorama.models.embedder import PanoramaNet
 
     return PanoramaNet(folder)

@@ -1,4 +1,4 @@
-"""A user's videos, folders or query enter; an embedder fine-tuned on what they show leaves, if it helps."""
+"""A user's videos, folders or query come in; an embedder fine-tuned on them goes out, if it helps."""
 
 from panorama.own_training.fine_tuning import DATA_NAME, RECIPE_NAME, OwnData, fine_tune, recipe_text
 

@@ -1,4 +1,4 @@
-"""A user's videos, folders or query enter; an embedder fine-tuned on them leaves, judged before and after."""
+"""A user's videos, folders or query come in; a fine-tuned embedder goes out, judged before and after."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LIBRARY = "library"
 SHRINKAGE = 1.0
 SHARES = (0.25, 0.5, 0.75, 1.0)
 GUESSED_SHARES = (0.25, 0.5)
-"""Where no thing was named by a person: all of what is learned then accepts less, see DECISIONS 44."""
+"""For training without any named thing: taking all of what is learned then accepts less, see DECISIONS 44."""
 
 _RECIPE = """# Adapts {start} to pictures of your own. To run it again, or with other settings:
 #   panorama train {file} --data {data}=FOLDER_OF_THIS_FILE --out NEW_FOLDER
@@ -70,19 +70,19 @@ csv = "{table}"
 
 @dataclass(frozen=True, slots=True)
 class OwnData:
-    """Where a user's pictures come from; at least one of the three.
+    """Where a user's pictures come from; give at least one of the three.
 
     Attributes:
-        videos: files or folders of video: tracks are found and clustered into pseudo-identities.
-        folders: folders with one folder of pictures per identity.
-        query: SQL over the library, returning crop_id and perhaps entity.
+        videos: files or folders of video; tracks are found in them and clustered into pseudo-identities.
+        folders: folders that contain one folder of pictures per identity.
+        query: SQL over the library that returns crop_id and optionally entity.
     """
 
     videos: tuple[Path, ...] = ()
     folders: tuple[Path, ...] = ()
     query: str | None = None
 
-    if TYPE_CHECKING:  # what `take_fields` makes of it is what the fields say
+    if TYPE_CHECKING:  # `take_fields` converts these arguments to the types of the fields
 
         def __init__(self, videos: Files = (), folders: Files = (), query: str | None = None) -> None: ...
 
@@ -107,18 +107,22 @@ def fine_tune(
     """Gather pictures, hold some back, learn, and write a model folder to `out` if things are found better.
 
     Args:
-        own: where the pictures come from; nothing, where one is resumed: from where they came then.
-        start: the embedder to begin with, a PanoramaNet; None for the default, or what was begun with.
+        own: where the pictures come from; may be empty when resuming, to use the previous pictures.
+        out: folder of the training.
+        options: how to run it.
+        start: the embedder to begin with, a PanoramaNet; None for the default, or for the previous one when
+            resuming.
         library: opens the library that `own.query` asks.
-        scratch: opens a new library in a folder, where `own.videos` are indexed.
+        scratch: opens a new library in a folder, to index `own.videos` into.
+        say: called with each line of progress.
 
     Returns:
-        What was measured, see `panorama.models.training.adapt`: share, before_ and after_ retrieval of what
-        was held back, and model, None where the data did not help and none was written.
+        The measurements, see `panorama.models.training.adapt`: share; before_ and after_ retrieval of what
+        was held back; and model, None if the data did not help and no model was written.
 
     Raises:
-        UsageError: there is too little to learn from, see `split`, `start` cannot be trained, what is to be
-            resumed was made of something else, or `out` lies among a library's own files.
+        UsageError: there is too little to learn from (see `split`), `start` cannot be trained, the training
+            to resume was made from something else, or `out` lies among a library's own files.
     """
     out, start = Path(out), None if start is None else os.fspath(start)
     recipe = out / RECIPE_NAME
@@ -140,11 +144,11 @@ def fine_tune(
     else:
         asked = replace(asked, start=start or DEFAULT_EMBEDDER)
         refuse_place(out, own.folders)
-        _trainable(str(asked.start))  # before an hour of indexing, not after it
+        _trainable(str(asked.start))  # check before an hour of indexing, not after it
         choose_device(options.device)
         with filled(out):
             _begin(lambda: _gathered(own, out, library, scratch, say), out, asked, say)
-    done = replace(options, seed=None)  # it divides the pictures, which is done
+    done = replace(options, seed=None)  # the seed divided the pictures, which is done
     try:
         return train_recipe(recipe, {DATA_NAME: out}, out, done, say)
     except BadImage as exc:
@@ -187,7 +191,7 @@ def _gathered(
         parts.append(from_folders(own.folders))
         for line in passed_over(own.folders):
             say(line)
-    if own.query:  # before videos, which may take an hour to index
+    if own.query:  # before the videos, which may take an hour to index
         asked = library()
         parts.append(from_library(asked, out, own.query, say))
         _only_once(asked, {picture.clip for picture in parts[-1]}, own.videos)
@@ -213,10 +217,10 @@ def _gathered(
 
 
 def _none_besides(made: Library, files: set[Path], place: Path) -> None:
-    """Refuse a library of a run that broke off and was of other videos: they would be learned from, too.
+    """Refuse the library of an interrupted run that holds other videos: they would be learned from, too.
 
     Raises:
-        UsageError: it is.
+        UsageError: it holds one.
     """
     for row in made.query("SELECT uri FROM videos").fetchall():
         if Path(row["uri"]).resolve() not in files:
@@ -226,7 +230,7 @@ def _none_besides(made: Library, files: set[Path], place: Path) -> None:
 
 
 def _only_once(asked: Library, clips: set[str], videos: Sequence[Path]) -> None:
-    """Refuse videos that the query brings, too: what it shows would be learned from and judge.
+    """Refuse videos that the query covers, too: the same content would be learned from and also judge.
 
     Raises:
         UsageError: there is one.
@@ -245,13 +249,13 @@ def _only_once(asked: Library, clips: set[str], videos: Sequence[Path]) -> None:
 
 
 def _same_video(one: Path, other: Path) -> bool:
-    """Whether two paths lead to one file, or to a file and its copy."""
+    """Whether two paths lead to the same file, or to a file and its copy."""
     if one.resolve() == other.resolve():
         return True
     try:
         same_kind = one.is_dir() == other.is_dir() and one.stat().st_size == other.stat().st_size
         return same_kind and content_hash(one) == content_hash(other)
-    except (OSError, VideoOpenError):  # it was moved or deleted since: nothing to compare with
+    except (OSError, VideoOpenError):  # moved or deleted since: nothing to compare with
         return False
 
 
@@ -276,7 +280,18 @@ def _trainable(start: str) -> Mapping[str, Any]:
 def recipe_text(
     name: str, start: str, shares: Sequence[float] = SHARES, made_of: MadeOf | None = None
 ) -> str:
-    """The recipe of a fine-tuning, with sizes and preprocessing of the model that it begins with."""
+    """The recipe of a fine-tuning, with the sizes and preprocessing of the model it begins with.
+
+    Args:
+        name: of the new model.
+        start: name or folder of the model to begin with.
+        shares: how much of what is learned to try.
+        made_of: its sources, to record in the recipe.
+
+    Raises:
+        ModelError: there is no model `start`.
+        UsageError: `start` cannot be trained.
+    """
     plan = _trainable(start)
     network, preprocess = plan["network"], plan["preprocess"]
     return _RECIPE.format(

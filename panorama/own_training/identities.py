@@ -1,7 +1,7 @@
-"""Tracks with their vectors enter; pseudo-identities leave: which tracks show one thing, by their looks.
+"""Tracks with their vectors come in; pseudo-identities go out: which tracks show one thing, by their looks.
 
-Tracks that recur are clustered (HDBSCAN); two things on the screen at once are two. What no cluster surely
-holds is noise and is dropped: a wrong identity does more harm than a missing one.
+Recurring tracks are clustered (HDBSCAN); two tracks on the screen at the same time are two things. A track
+that no cluster holds surely is noise and is dropped: a wrong identity does more harm than a missing one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ APART = 2.0
 """Distance of two tracks that cannot be one thing: that of opposite unit vectors."""
 
 MOST_TRACKS = 5000
-"""All pairs are compared: the table of distances is 200 MB for so many."""
+"""Limit on tracks: all pairs are compared, and the table of distances for this many takes 200 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class Tracks:
 
     Attributes:
         track_ids: (T,) int64.
-        videos: (T,) int64, a number for each video.
+        videos: (T,) int64, a number per video.
         starts, ends: (T,) float64 seconds in the video.
-        vectors: (T, dim) float32 of unit length, one for each track.
+        vectors: (T, dim) float32 of unit length, one per track.
     """
 
     track_ids: NDArray[np.int64]
@@ -51,7 +51,7 @@ class Tracks:
         return len(self.track_ids)
 
     def together(self) -> NDArray[np.bool_]:
-        """(T, T): in one video at one time, so surely two things."""
+        """(T, T): whether two tracks are in one video at the same time, so surely two things."""
         out = at_once(self.videos, self.starts, self.ends)
         np.fill_diagonal(out, False)
         return out
@@ -68,14 +68,14 @@ def alike(
 
 
 def pseudo_identities(tracks: Tracks, accepted: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The identity of each track (T,), NOISE for those that belong to none; every identity has two or more.
+    """The identity of each track (T,), NOISE for those without one; every identity has two or more tracks.
 
     Args:
         tracks: at most MOST_TRACKS.
-        accepted: (T, T) which pairs the decision rule takes for one thing, see `alike`.
+        accepted: (T, T) pairs that the decision rule takes for one thing, see `alike`.
 
     Raises:
-        UsageError: too many tracks.
+        UsageError: there are too many tracks.
         MissingExtra: scikit-learn is not installed.
     """
     if len(tracks) > MOST_TRACKS:
@@ -98,7 +98,7 @@ def _hdbscan(distance: NDArray[np.float64]) -> NDArray[np.int64]:
         raise MissingExtra(
             "clustering tracks needs scikit-learn: pip install 'panorama-video[train]'"
         ) from exc
-    # Leaves, not the most stable branches: two vans in one cluster are worse than one van in two.
+    # Take leaves, not the most stable branches: two vans in one cluster are worse than one van in two.
     method = HDBSCAN(metric="precomputed", min_cluster_size=2, cluster_selection_method="leaf", copy=True)
     return np.asarray(method.fit_predict(distance), np.int64)
 
@@ -109,7 +109,7 @@ def _surely_one(
     together: NDArray[np.bool_],
     distance: NDArray[np.float64],
 ) -> NDArray[np.int64]:
-    """Clusters cut where nothing links them, and freed of what was on the screen beside a nearer member."""
+    """Split clusters into linked parts; drop tracks on the screen together with a more central member."""
     identities = np.full(len(found), NOISE, np.int64)
     count = 0
     for cluster in np.unique(found[found != NOISE]):
@@ -117,7 +117,7 @@ def _surely_one(
         _, part = connected_components(csr_matrix(possible[np.ix_(members, members)]), directed=False)
         for number in range(int(part.max()) + 1):
             some = members[part == number]
-            # From the middle outwards: a track joins unless it was seen beside one that has joined.
+            # From the centre outwards: a track joins unless it was on the screen together with a member.
             spread = distance[np.ix_(some, some)].mean(axis=1)
             kept: list[int] = []
             for track in some[np.argsort(spread, kind="stable")].tolist():

@@ -1,4 +1,4 @@
-"""What a fine-tuning is made of enters its recipe and leaves it; one of something else is not resumed."""
+"""The sources of a fine-tuning go into its recipe and come out of it; a mismatch is not resumed."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ seed = {seed}
 
 @dataclass(frozen=True, slots=True)
 class MadeOf:
-    """Sources, model to begin with and seed of a fine-tuning; what is None was not given, or is not known.
+    """Sources, start model and seed of a fine-tuning; None means not given, or not known.
 
     Attributes:
-        videos, folders: whole paths, sorted, each once.
+        videos, folders: absolute paths, sorted, each once.
+        query: SQL over the library.
         start: a shipped model's name, or a folder.
+        seed: divides the pictures.
     """
 
     videos: tuple[str, ...] | None
@@ -46,11 +48,11 @@ class MadeOf:
         start: str | None,
         seed: int | None,
     ) -> MadeOf:
-        """What somebody asks for."""
+        """The sources that a user gives."""
         return cls(_whole(videos) or None, _whole(folders) or None, query or None, start, seed)
 
     def text(self) -> str:
-        """The table of a recipe; the model to begin with has a table of its own."""
+        """The recipe's table of sources; the start model has a table of its own."""
         return _TABLE.format(
             videos=toml_text(list(self.videos or ())),
             folders=toml_text(list(self.folders or ())),
@@ -64,15 +66,15 @@ def _whole(paths: Sequence[Path]) -> tuple[str, ...]:
 
 
 def toml_text(value: str | list[str]) -> str:
-    """Text, or a list of it, as TOML has it: as JSON but for one character."""
+    """A text, or a list of texts, in TOML: the same as JSON except for one character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def recorded(recipe: Path) -> MadeOf:
-    """What the recipe of a fine-tuning says that it was made of; recipes of before say no sources.
+    """The sources recorded in the recipe of a fine-tuning; recipes of earlier versions have none.
 
     Raises:
-        ModelError: it cannot be read, or says it in another form.
+        ModelError: the recipe cannot be read or has another form.
     """
     plan = read_recipe(recipe)
     table, start = plan.get("made_of", {}), plan.get("start", {})
@@ -96,13 +98,13 @@ def _entry(recipe: Path, table: Mapping[str, Any], name: str, kind: type, defaul
 
 
 def refuse_another(made: MadeOf, asked: MadeOf, recipe: Path) -> list[str]:
-    """Refuse to go on with something else than a recipe was made of; what is not asked for is as it says.
+    """Refuse to resume with other sources than the recipe's; sources that are not given are not compared.
 
     Returns:
-        A line where the recipe does not know what is asked for: then it cannot be compared.
+        A line if the recipe does not record what is given, so that it cannot be compared.
 
     Raises:
-        UsageError: a source, the model to begin with or the seed is another one.
+        UsageError: a source, the start model or the seed differs.
     """
     unknown = []
     for name in ("videos", "folders", "query", "seed", "start"):
@@ -134,7 +136,7 @@ def _before(name: str, there: object) -> str:
 
 
 def whole_start(start: str) -> str:
-    """The model to begin with as a recipe names it anywhere: a shipped name, or the whole path of a folder.
+    """The start model as any recipe can name it: a shipped name, or the absolute path of a folder.
 
     Raises:
         ModelError: there is no such embedder.
@@ -143,6 +145,6 @@ def whole_start(start: str) -> str:
 
 
 def place_of(start: str) -> Path:
-    """The folder of a model, whether it is there or not."""
+    """The folder of a model, whether it exists or not."""
     shipped = content_dir("embeddings") / start
     return (shipped if (shipped / RECIPE).is_file() else Path(start)).resolve()

@@ -1,7 +1,7 @@
-"""A user's folders, videos or library query enter; pictures with what they show leave.
+"""A user's folders, videos or library query come in; pictures with what they show go out.
 
-OUT/crops/videos/   the pictures that came from videos
-OUT/crops/query/    those that a query named
+OUT/crops/videos/   the pictures from videos
+OUT/crops/query/    the pictures from a query
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ FROM crops c JOIN tracks t USING (track_id, video) ORDER BY c.crop_id
 
 
 def from_folders(folders: Sequence[Path]) -> list[Picture]:
-    """Pictures below FOLDER/identity/; the folder inside is the identity.
+    """Pictures below FOLDER/identity/; the inner folder is the identity.
 
-    A file counts once, also where folders overlap: it would find itself, and be learned from while it judges.
-    What two folders hold under one name are two things, also where the folders have one name.
+    A file counts once, even if folders overlap: otherwise it would find itself, and be learned from while it
+    judges. Equal names in two folders are two things, even if the folders have the same name.
 
     Raises:
-        UsageError: a folder is missing, or has no folders of pictures in it.
+        UsageError: a folder is missing, or contains no folders of pictures.
     """
     pictures: dict[str, Picture] = {}
     names = told_apart(folders)
     for folder, name in names.items():
         if not folder.is_dir():
             raise UsageError(f"no folder {folder}; --folders takes one with a folder for each identity")
-        next(folder.iterdir(), None)  # says so where nobody may look, as rglob does not
+        next(folder.iterdir(), None)  # raises without permission, which rglob does not
         found = sorted(p for p in folder.rglob("*") if is_picture_file(p))
         inside = [p for p in found if len(p.relative_to(folder).parts) > 1]
         if not inside:
@@ -66,7 +66,7 @@ def from_folders(folders: Sequence[Path]) -> list[Picture]:
 
 
 def passed_over(folders: Sequence[Path]) -> list[str]:
-    """A line for each folder that holds more than the pictures which are taken from it."""
+    """A line for each folder that holds more than the pictures taken from it."""
     lines = []
     for folder in folders:
         inside = [p for p in sorted(folder.rglob("*")) if p.is_file()]
@@ -80,7 +80,7 @@ def passed_over(folders: Sequence[Path]) -> list[str]:
 
 
 def _taken_together(folder: Path, pictures: Sequence[Path]) -> list[str]:
-    """A line where pictures of several folders count as one thing: a tree of kinds was given."""
+    """A line if pictures of several folders count as one thing, because a deeper tree was given."""
     below: dict[str, set[str]] = {}
     for parts in (p.relative_to(folder).parts for p in pictures):
         if len(parts) > 2:
@@ -113,11 +113,11 @@ def told_apart(folders: Sequence[Path]) -> dict[Path, str]:
 def from_library(
     library: Library, out: Path, sql: str | None = None, say: Callable[[str], None] = print
 ) -> list[Picture]:
-    """Crops of a library as pictures; what shows one thing is clustered, see `identities`.
+    """Crops of a library as pictures. If their identities are not given they are clustered, see `identities`.
 
     Args:
-        sql: a query for crop_id, and entity where the identities are known; None takes every crop.
-        say: told what is left out of the query.
+        sql: a query for crop_id, and entity if the identities are known; None takes every crop.
+        say: called with what is left out of the query.
 
     Raises:
         UsageError: the query names no crops, or one crop as two things.
@@ -137,7 +137,7 @@ def from_library(
         raise UsageError("there are no crops to learn from; index videos first, or widen the query")
     guessed = names is None
     found: Sequence[str | None] = _clustered(library, crop_ids, rows) if names is None else names
-    folder = out / CROPS / ("videos" if sql is None else "query")  # two libraries number crops alike
+    folder = out / CROPS / ("videos" if sql is None else "query")  # two libraries may use the same crop ids
     folder.mkdir(parents=True, exist_ok=True)
     pictures = []
     for crop_id, name, row in zip(crop_ids.tolist(), found, rows.to_pylist(), strict=True):
@@ -153,12 +153,14 @@ def from_library(
 
 
 def without_copies(parts: Sequence[Sequence[Picture]]) -> tuple[list[Picture], int, int]:
-    """The pictures of several sources; how many copies of another thing's, and of the same's, were left out.
+    """The pictures of several sources without copies.
 
     A copy in another folder, or under another name, counts as another thing: it would be learned from while
-    it judges, and be wrong where it is found. One of the same thing would be found by itself. Crops of one
-    library are told apart by their tracks and stay. Things of two sources are never taken for one, whatever
-    their names are.
+    it judges, and be wrong when it is found. A copy of the same thing would find itself. Crops of one library
+    differ by their tracks and stay. Things of two sources are never the same, whatever their names.
+
+    Returns:
+        The pictures, the number of copies of other things left out, and of copies of the same thing.
     """
     shown: dict[bytes, tuple[int, str]] = {}
     pictures, same = [], 0
@@ -193,10 +195,10 @@ def _of_source(number: int, picture: Picture) -> Picture:
 def _asked(
     library: Library, sql: str, say: Callable[[str], None]
 ) -> tuple[NDArray[np.int64], list[str | None] | None]:
-    """The crop ids of a query, each once, and the identities where it has a column entity.
+    """The crop ids of a query, each once, and the identities if it has a column entity.
 
     Raises:
-        UsageError: crop_id is no column of whole numbers, or one crop comes with two identities.
+        UsageError: crop_id is not a column of integers, or one crop comes with two identities.
     """
     table = library.query(sql).arrow()
     if "crop_id" not in table.column_names:
@@ -228,7 +230,7 @@ def _one_each(crop_ids: Sequence[int], entities: Sequence[Any]) -> dict[int, str
     """The identity of each crop that has one.
 
     Raises:
-        UsageError: a crop has two; which of them it shows would depend on the order of the rows.
+        UsageError: a crop has two; the order of the rows would decide which one it shows.
     """
     names: dict[int, str] = {}
     for crop_id, entity in zip(crop_ids, entities, strict=True):
@@ -244,7 +246,7 @@ def _one_each(crop_ids: Sequence[int], entities: Sequence[Any]) -> dict[int, str
 
 
 def _clustered(library: Library, crop_ids: NDArray[np.int64], rows: object) -> list[str | None]:
-    """The pseudo-identity of each crop by its track, '' for noise, None where there are too many tracks."""
+    """The pseudo-identity of each crop by its track, '' for noise, None for tracks beyond the limit."""
     columns = {name: rows[name].to_numpy() for name in ("track_id", "start_time", "end_time", "video")}  # type: ignore[index]
     track_ids, first, owner = np.unique(columns["track_id"], return_index=True, return_inverse=True)
     exit = library.embedder.exits
@@ -252,7 +254,7 @@ def _clustered(library: Library, crop_ids: NDArray[np.int64], rows: object) -> l
     means = np.zeros((len(track_ids), vectors.shape[1]), np.float32)
     np.add.at(means, owner, vectors)
     means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-6)
-    # The longest tracks, where there are too many: they have most to show.
+    # If there are too many tracks, take the longest: they show most.
     seconds = columns["end_time"][first] - columns["start_time"][first]
     pick = np.sort(np.argsort(-seconds, kind="stable")[:MOST_TRACKS])
     _, videos = np.unique(columns["video"][first].astype(str), return_inverse=True)

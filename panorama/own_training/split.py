@@ -1,14 +1,14 @@
-"""Pictures with what they show enter; a table leaves that splits them for training, validation and test.
+"""Pictures with what they show come in; a table goes out that splits them for training, validation and test.
 
     OUT/pictures.csv    file, source, class, identity, held, moment, clip, start, end, guessed
 
-Some are learned from, some choose how much of what was learned is taken, some judge the result. A thing is in
-one of the parts whole, and so is a video where there are enough of them: what is seen in a judging video
-judges, and no picture of it from another video is used at all, so that nothing that judges was seen before,
+Some pictures teach, some choose how much of what was learned is taken, some judge the result. A thing belongs
+to one part as a whole, and so does a video if there are enough videos: what is visible in a judging video
+judges, and its pictures from other videos are not used at all. So nothing that judges was seen before,
 neither thing nor clip.
 
-What was guessed from looks teaches, but it cannot judge: a model that finds more would be counted as wrong.
-There the tracks count, which hold together by motion: see `together` in `panorama.models.training.adapt`.
+Identities guessed from looks can teach, but they cannot judge: a model that finds more would count as wrong.
+For them the tracks count, which hold together by motion: see `together` in `panorama.models.training.adapt`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ TABLE = "pictures.csv"
 COLUMNS = ("file", "source", "class", "identity", "held", "moment", "clip", "start", "end", GUESSED)
 SOURCE = "own"
 HELD_SHARE = 0.25
-"""To judge by, and as much again to choose by."""
+"""Share that judges; the same share chooses."""
 
 LEAST_THINGS = 6
-"""Two to learn from, two to choose and two to judge by."""
+"""Two things to learn from, two to choose by and two to judge by."""
 
 UNUSED = ""
 
@@ -43,9 +43,9 @@ class Picture:
 
     Attributes:
         file: an absolute path.
-        identity: what it shows; '' where that is known of its track only.
-        guessed: the identity was guessed from looks, or is not known.
-        clip, track: where it comes from, '' for a picture of its own; a track's name is unique.
+        identity: what it shows; '' if only its track is known.
+        guessed: the identity was guessed from looks, or is unknown.
+        clip, track: its source, '' for a picture from a folder; a track's name is unique.
         start_seconds, end_seconds: of the track in the clip.
     """
 
@@ -59,18 +59,18 @@ class Picture:
 
     @property
     def thing(self) -> str:
-        """What stays in one part."""
+        """The key that must stay within one part."""
         return self.identity or self.track
 
     @property
     def judged(self) -> str:
-        """What it has to be found by."""
+        """The key by which it has to be found."""
         return self.track if self.guessed else self.identity
 
 
 @dataclass(frozen=True, slots=True)
 class OwnPictures:
-    """What was found and how it was divided, for the report; `shared_clips` are in several parts."""
+    """Counts of pictures and of things by part; `shared_clips` counts the clips that are in several parts."""
 
     table: Path
     pictures: int
@@ -84,11 +84,11 @@ class OwnPictures:
 def divided(pictures: Sequence[Picture], seed: int) -> list[str]:
     """The part of each picture: LEARN, CHOOSE, JUDGE, or UNUSED.
 
-    A quarter of the clips judge and a quarter choose, where there are three or more, with everything seen in
-    them; else a quarter each of the things.
+    With three or more clips, a quarter of the clips judge and a quarter choose, with everything visible in
+    them; otherwise a quarter of the things each.
 
     Raises:
-        UsageError: fewer than two things are left for a part.
+        UsageError: a part would have fewer than two things.
     """
     rng = np.random.default_rng(seed)
     clips = sorted({p.clip for p in pictures if p.clip})
@@ -105,7 +105,7 @@ def divided(pictures: Sequence[Picture], seed: int) -> list[str]:
         if min(_counts(pictures, parts)) >= 2:
             return parts
     shuffled = [things[i] for i in rng.permutation(len(things))]
-    # What can be found again judges and chooses, where it is little half of it each; the rest can only teach.
+    # Things seen again judge and choose, half of them each if they are few; the others can only teach.
     again = _found_again(pictures)
     share = max(2, min(round(HELD_SHARE * len(things)), len(again) // 2))
     order = sorted(shuffled, key=lambda thing: thing not in again)
@@ -122,12 +122,12 @@ def divided(pictures: Sequence[Picture], seed: int) -> list[str]:
 
 
 def _usable(picture: Picture, part: str) -> str:
-    """What is like nothing else teaches nothing."""
+    """UNUSED for a learning picture without identity: a thing that is like nothing else teaches nothing."""
     return UNUSED if part == LEARN and not picture.identity else part
 
 
 def _by_clip(pictures: Sequence[Picture], judging: set[str], choosing: set[str]) -> list[str]:
-    """Parts of pictures, where some clips judge and some choose."""
+    """The part of each picture if some clips judge and some choose."""
     judges = {p.thing for p in pictures if p.clip in judging}
     chooses = {p.thing for p in pictures if p.clip in choosing}
     parts = []
@@ -156,12 +156,12 @@ def _twice(pictures: Sequence[Picture]) -> bool:
     tracks = {p.track or p.file: p for p in pictures}.values()
     if len(tracks) < 2 or len({p.clip for p in tracks}) > 1:
         return len(tracks) >= 2
-    # Spans that all overlap one another have a moment in common.
+    # Intervals that all overlap each other share a moment.
     return max(p.start_seconds for p in tracks) >= min(p.end_seconds for p in tracks)
 
 
 def _counts(pictures: Sequence[Picture], parts: Sequence[str]) -> tuple[int, int, int]:
-    """Things that can be learned from, chosen by and judged by."""
+    """Number of things to learn from, to choose by and to judge by."""
     taught = Counter(p.identity for p, part in zip(pictures, parts, strict=True) if part == LEARN)
     held = [
         len(_found_again([p for p, part in zip(pictures, parts, strict=True) if part == wanted]))
@@ -171,7 +171,11 @@ def _counts(pictures: Sequence[Picture], parts: Sequence[str]) -> tuple[int, int
 
 
 def write_table(pictures: Sequence[Picture], out: Path, seed: int) -> OwnPictures:
-    """Divide the pictures and write the table that training reads."""
+    """Divide the pictures and write the table that training reads.
+
+    Raises:
+        UsageError: there is too little to divide, see `divided`.
+    """
     out.mkdir(parents=True, exist_ok=True)
     parts = divided(pictures, seed)
     rows = [_row(p, part) for p, part in zip(pictures, parts, strict=True) if part != UNUSED]
@@ -196,7 +200,7 @@ def write_table(pictures: Sequence[Picture], out: Path, seed: int) -> OwnPicture
 
 
 def _row(p: Picture, part: str) -> tuple[str, ...]:
-    """A line of the table; what was guessed is judged by its track, and only teaches under its name."""
+    """A line of the table. A guessed identity teaches under its name, but is judged by its track."""
     shown = p.identity if part == LEARN else p.judged
     times = (f"{p.start_seconds}", f"{p.end_seconds}") if p.clip else ("", "")
     return p.file, SOURCE, shown, "class", part, p.track, p.clip, *times, str(int(p.guessed))

@@ -1,4 +1,4 @@
-"""An answer enters; an HTML file leaves to look through it and to say yes and no, with all that it needs."""
+"""An answer comes in; a self-contained HTML page goes out on which to review its hits with yes and no."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from panorama.library import Library
 
 MOST = 200
-"""Hits on a page, where nothing else is asked for: some ten megabytes, and what a person looks through."""
+"""Default number of hits on a page: about ten megabytes, and as much as a person looks through."""
 
 PAGE_SUFFIXES = (".html", ".htm")
 
@@ -47,15 +47,15 @@ _BUTTONS = (
 
 @dataclass(frozen=True, slots=True)
 class PageReport:
-    """What became of a page.
+    """What a page shows.
 
     Attributes:
-        shown: hits that it shows.
-        hits: that the answer has; all rows of a track are one.
+        shown: number of hits on the page.
+        hits: number of hits in the answer; all rows of a track are one hit.
         size: of the file, in bytes.
-        failed: the videos of which a frame could not be shown, and why.
-        left_out: rows at no time that a video could have.
-        warnings: remarks for people: whose files are no longer what was indexed; the page tells them, too.
+        failed: videos of which a frame could not be shown, and why.
+        left_out: rows whose time lies outside any possible video.
+        warnings: remarks about videos whose files are no longer what was indexed; the page shows them, too.
     """
 
     shown: int
@@ -67,7 +67,7 @@ class PageReport:
 
 
 def check_page(out: Path, videos: Collection[str] = ()) -> None:
-    """Raise UsageError where the file's suffix is not that of a page, or where something else lies.
+    """Raise UsageError if the file's suffix is not that of a page, or if something else lies at the path.
 
     Args:
         videos: uris of the library's videos.
@@ -86,15 +86,15 @@ def write_page(
     """Write an answer as a page, whole or not at all.
 
     Args:
-        library: that gave the answer.
+        library: the library that gave the answer.
         result: rows with a video and a time; see `tiles_of`.
         out: an .html file.
-        entity: what rows that name a track and no entity are about, see `tiles_of`; None to take the only one
+        entity: the entity for rows that name a track and no entity, see `tiles_of`; None for the only one
             that the SQL names.
-        most: hits on the page; of more, the first of the answer.
+        most: most hits on the page; if there are more, the first ones of the answer.
 
     Raises:
-        UsageError: its suffix is another, or it is a video or a library's own file.
+        UsageError: `out` has another suffix, or is a video or one of a library's own files.
         QueryError: the answer has no video and time.
         LibraryWriteError: the file cannot be written.
     """
@@ -106,7 +106,7 @@ def write_page(
     tracks = TrackBoxes.of(library)
     frames = frames_on_page(tiles, paths, stamps_of([tile.hit for tile in tiles], tracks))
     remarks = [*_remarks(result, hits, tiles), *warnings]
-    # With the whole path, since a page is looked at days later and elsewhere.
+    # Use the full path: people open a page days later and from elsewhere.
     command = ("panorama", "--library", str(library.path))
     album = library.snapshot().entity_names
     text = _document(result, remarks, tiles, frames, command, album)
@@ -142,7 +142,7 @@ def _document(
             "policy": _policy(script, style),
             "style": style,
             "script": script,
-            # Inside of a script element nothing is unescaped, but a tag could end it.
+            # Nothing is unescaped inside a script element, but a closing tag could end it.
             "data": json.dumps(data).replace("<", "\\u003c"),
             "title": _text(f"{heading}: {counted(len(tiles), 'hit')}"),
             "heading": _text(heading),
@@ -156,17 +156,17 @@ def _document(
 
 
 def _part(name: str) -> str:
-    """A file beside this one, as it is in a checkout or in the wheel."""
+    """The text of a file next to this one, in a checkout or in the wheel."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
-    """The template with its {{places}} filled, in one pass: what stands in a value is no place."""
+    """Fill the template's {{places}} in one pass, so that braces inside a value stay as they are."""
     return re.sub(r"\{\{(\w+)\}\}", lambda place: values[place[1]], template)
 
 
 def _policy(script: str, style: str) -> str:
-    """What the page may do: show the pictures, styles and script that are in it, and reach nothing else."""
+    """The page's content security policy: only its own pictures, styles and script, and no network."""
     of_script, of_style = (
         "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode()
         for text in (script, style)
@@ -178,7 +178,7 @@ def _policy(script: str, style: str) -> str:
 
 
 def _digest(*texts: str) -> str:
-    """By this a browser knows the marks of this page: the same answer, written again, has the same."""
+    """The key of this page's marks in a browser; the same answer, written again, has the same key."""
     found = hashlib.sha256()
     for text in texts:
         found.update(text.encode("utf-8", "surrogatepass") + b"\0")
@@ -186,10 +186,11 @@ def _digest(*texts: str) -> str:
 
 
 def _register(command: Sequence[str], name: str, known: bool) -> dict[str, str]:
-    """The command that registers an entity, before and behind what it names of tracks and crops.
+    """The command that registers an entity: the parts before and after the ids of tracks and crops.
 
     Args:
-        known: whether there is such an entity; one that has another name by then is not made anew.
+        known: whether the entity exists; the command then does not create it again if it was renamed
+            meanwhile.
     """
     head = [*command, "register", *(["--known"] if known else [])]
     if name.startswith("-"):
@@ -233,7 +234,7 @@ def _remarks(result: Result, hits: int, tiles: Sequence[Tile]) -> list[str]:
 
 
 def _tile(number: int, tile: Tile, frame: Frame | NoFrame) -> str:
-    """One hit as HTML: its pictures, what is told of it, and two buttons."""
+    """One hit as HTML: its pictures, its facts, and two buttons."""
     hit, mark = tile.hit, tile.mark
     what = " ".join(part for part in (hit.entity, hit.band, "at", clock(hit.time_seconds)) if part)
     data = {"entity": hit.entity, "band": hit.band}
@@ -291,5 +292,5 @@ def _picture(jpeg: bytes, alt: str) -> str:
 
 
 def _text(text: str) -> str:
-    """A text of a user in HTML, also between quotes: escaped, and what cannot be printed as an escape."""
+    """User text in HTML, also inside quotes: escaped, with unprintable characters as escapes."""
     return html.escape(one_line(text))

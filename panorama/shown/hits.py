@@ -146,14 +146,14 @@ def sifted(hits: Iterable[Hit], why_not: Callable[[Hit], str]) -> tuple[list[Hit
 
 @dataclass(slots=True)
 class Drawn:
-    """How many pictures or clips were made, and what could not be.
+    """How many hits were drawn, and what could not be shown.
 
     Attributes:
-        drawn: hits on a contact sheet, or clips.
+        drawn: number of hits on a contact sheet, or of clips.
         failed: what could not be shown, and why.
-        without_frame: why some are shown by a stored picture instead of their frame.
-        warnings: remarks for people: whose files are no longer what was indexed, which names a sheet has no
-            letters for.
+        warnings: remarks: videos whose files are no longer what was indexed, and names that the sheet's font
+            lacks letters for.
+        without_frame: why some hits are shown by a stored picture instead of their frame.
     """
 
     drawn: int = 0

@@ -1,4 +1,4 @@
-"""What decided about a track enters; a `Why` leaves, and why it was accepted or not, in words."""
+"""The decision about a track comes in; a `Why` goes out that explains it in words."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Rgb = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which track is meant: one of a track, a crop, or a place in a video.
+    """The track to explain: by its id, by one of its crops, or by a place in a video.
 
     Attributes:
-        video: its name in the library, or its path; with `seconds` or `frame`.
+        video: name in the library, or path; needed with `seconds` or `frame`.
         seconds, frame: where in the video.
         track_id, crop_id: ids as a query returns them.
     """
@@ -42,13 +42,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """How well one picture of the album fits the track.
+    """How well one image of the album fits the track.
 
     Attributes:
-        entity, exemplar_id, source: the picture and what it stands for.
-        similarity: cosine of the nearest of its views and the track's crop `crop_id`, which fits it best.
-        score, band: of the track for that entity; None for a look-alike, which has none.
-        picture: as registered, None where its file cannot be read.
+        entity, exemplar_id, source: the image and what it stands for.
+        crop_id: the track's crop that fits the image best.
+        similarity: cosine between that crop and the nearest view of the image.
+        score, band: of the track for that entity; None for a look-alike, which has neither.
+        picture: as registered; None if its file cannot be read.
     """
 
     entity: str
@@ -63,10 +64,10 @@ class Likeness:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one exit made of the track: its score there, the borders, and the band that follows.
+    """What one exit found for the track: its score there, the thresholds, and the resulting band.
 
-    `floor` is the least score that lies near enough to the entity's best track, and at the exit that decided
-    to the best one of its scene, too.
+    `floor` is the lowest score that is close enough to the entity's best track; at the exit that decided, it
+    is also close enough to the best track of the scene.
     """
 
     exit: int
@@ -79,15 +80,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The best of the accepted tracks of a scene, which others of the scene have to come near to.
+    """The best accepted track of a scene. Other tracks of the scene must come close to it to be accepted.
 
-    Where nothing in the scene comes near enough to the best one of its site, seen on another day, it is that.
+    If no accepted track of the scene comes close enough to the best one at its site, seen in another scene,
+    that one counts.
 
     Attributes:
-        video, track_id, start_seconds: which it is; the scene may go over several videos of one camera.
-        same_scene: whether it is in the scene itself.
+        video, track_id, start_seconds: the track; a scene may span several videos of one camera.
         score: its own, without examples that were cut from it.
-        floor: the least score that lies near enough to it.
+        floor: the lowest score that is close enough to it.
+        same_scene: whether it lies in the scene itself.
     """
 
     video: str
@@ -100,27 +102,30 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Why a track has the band that it has for an entity.
+    """Why a track has its band for an entity.
 
     Attributes:
-        entity, video, track_id, start_seconds, end_seconds: what was asked about.
+        entity, video, track_id, start_seconds, end_seconds: the entity and the track.
         crop_id, frame, seconds: the track's crop that fits best.
-        score, band, exit: the decision; `exits` is how many the model has.
-        steps: the exits looked at, shallowest first; the last one decided.
-        exemplar: the picture of the entity that matched.
-        runner_up: the best picture of another entity, None where there is none.
-        own: how much more than strangers the crop is like the entity, by the nearest view of its examples and
-            their mean: 1 for the same picture, 0 for the nearest strangers. Of a category with what all of
-            them share, and on its longer reach, so that 1 may be passed.
-        look_alike: the nearest registered look-alike of the entity, None where there is none.
-        unlike: the same as `own` of the look-alikes, None without one; its lead over `own` is lost twice.
-        denied: what was said not to be the entity, of which the track could be a picture, None otherwise.
-        pointed_at: the example that was cut from this very track, by which it is accepted; None for none.
-        best_score: of the entity's best track at the exit that decided, of each without the examples that
-            were cut from it; tracks of a category are not compared with it.
-        alone: the track's score before it was compared with others.
-        beside: the best track of its scene, None where none is accepted there, or none is compared.
-        tracks_there: how many tracks the place asked about has; this is the one that fits best.
+        score, band, exit: the decision.
+        exits: how many exits the embedder has.
+        steps: the exits evaluated, shallowest first; the last one decided.
+        exemplar: the image of the entity that matched.
+        own: how much more the crop resembles the entity than strangers do, by the nearest view of its
+            examples and by their mean: 1 for the same picture, 0 for the nearest strangers. For a category it
+            includes what all examples share, and its longer reach, so it can exceed 1.
+        runner_up: the best image of another entity; None if there is none.
+        look_alike: the nearest registered look-alike of the entity; None if there is none.
+        unlike: the same as `own` for the look-alikes; None without one. If it exceeds `own`, the score loses
+            twice the difference.
+        denied: the picture denied for this entity that the track could show; None if there is none.
+        pointed_at: the example that was cut from this very track, which therefore is accepted; None
+            otherwise.
+        best_score: of the entity's best track at the exit that decided, not counting examples cut from the
+            track itself. Tracks of a category are not compared with it.
+        alone: the track's score before comparison with other tracks.
+        beside: the best track of its scene; None if none is accepted there, or tracks are not compared.
+        tracks_there: number of tracks at the place given; this one fits best.
         model, model_hash: the embedder.
         crop: the crop's picture.
     """

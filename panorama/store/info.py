@@ -1,4 +1,4 @@
-"""A library's place enters; counts of what it holds, sizes and models leave."""
+"""A library's place comes in; counts of what it holds, sizes and models go out."""
 
 from __future__ import annotations
 
@@ -34,9 +34,12 @@ class LibraryInfo:
     """What a library holds.
 
     Attributes:
+        path: its directory.
+        schema_version: of its catalog.
         counts: videos, segments, frames, tracks, boxes, crops, entities, exemplars.
-        files, bytes: by table; bytes also of 'catalog', 'album' and 'index'.
-        embeddings: vectors by (model hash, exit).
+        files, bytes: by table; `bytes` also of 'catalog', 'album' and 'index'.
+        embeddings: number of vectors by (model hash, exit).
+        models: the models used.
     """
 
     path: Path
@@ -49,7 +52,7 @@ class LibraryInfo:
 
 
 def read_info(place: Place) -> LibraryInfo:
-    """Counts, sizes, models."""
+    """Counts, sizes and models."""
     with place.catalog.read() as tx:
         counts = tx.row(_COUNTS)
         tables = tx.rows(_TABLE_BYTES)

@@ -1,1 +1,1 @@
-"""The frames of one video enter; its tracks leave, with the views of each that become its crops."""
+"""The frames of one video come in; its tracks go out, with the views of each that become its crops."""

@@ -1,8 +1,9 @@
-"""Sampled pictures of one video enter in order; where another shot begins behind black leaves.
+"""Sampled pictures of one video come in, in order; the frames at which a new shot begins after black go out.
 
-A fade is no cut: each picture is nearly the one before it. But where the picture goes black and comes back,
-it can be told from what it was before: as another one, and that is another shot, or as the same, where a
-camera lost its signal. It comes back little by little, so it is looked at for a second before that is said.
+A fade is not a cut: each picture is nearly the same as the one before. But if the picture goes black and
+comes back, it can be compared with what it was before. If it differs, a new shot has begun; if it is the
+same, the camera lost its signal for a while. The picture comes back gradually, so the comparison waits for a
+second.
 """
 
 from __future__ import annotations
@@ -17,29 +18,32 @@ from numpy.typing import NDArray
 from panorama.video.gate import is_cut
 
 BLACK_CONTRAST, BLACK_SHARE = 3.0, 0.25
-"""Black is a picture of less contrast (standard deviation, grey levels), and of less than so much of that of
-the pictures before it: a night without a lamp has little of it, too."""
+"""A picture is black if its contrast (standard deviation in grey levels) is below the first value and below
+this share of the contrast of the pictures before: a night without lamps has little contrast, too.
+"""
 
 FADING_SHARE = 0.8
-"""A sample of less than so much of the latest contrast fades: only there all frames are looked at."""
+"""A sample with less than this share of the recent contrast is fading; only then are all frames examined."""
 
 OUT_SECONDS = 2.0
-"""How long a picture may take to fade: of so long the one with the most contrast is kept."""
+"""Longest fade-out; the picture with the most contrast within this time is remembered."""
 
 BLACK_SECONDS = 10.0
-"""What is black for longer is no fade: a night after the lamp went out, in which headlights come and go."""
+"""Longer darkness is not a fade, but a night after the lamp went out, in which headlights come and go."""
 
 IN_SECONDS = 1.0
-"""So long is waited for the next one to come."""
+"""How long to wait for the next picture to fade in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fade:
-    """What one sample says.
+    """The findings at one sample.
 
     Attributes:
-        lit_at: the frame at which the picture came back from black: what was followed has ended there.
-        shot_at: a frame like that, of this sample or an earlier one, which begins another shot.
+        lit_at: the frame at which the picture came back from black; tracks have ended there. None if it did
+            not.
+        shot_at: such a frame, of this sample or an earlier one, that begins another shot; None if there is
+            none.
     """
 
     lit_at: int | None = None
@@ -47,7 +51,7 @@ class Fade:
 
 
 class FadeFinder:
-    """Finds the shots of one video that begin behind black."""
+    """Finds the shots of one video that begin after black."""
 
     def __init__(self) -> None:
         self._forget()
@@ -60,7 +64,7 @@ class FadeFinder:
         self._lit: tuple[int, float] | None = None  # the frame at which it came back, and seconds
 
     def shows_black(self, cells: NDArray[np.float32]) -> bool:
-        """Whether the last sample or this one is black: what a cut between them says is told here."""
+        """Whether the last sample or this one is black; a cut between these is judged here."""
         return self._is_black or float(cells.std()) < self._limit()
 
     def look(
@@ -70,10 +74,10 @@ class FadeFinder:
         frames: Sequence[int],
         grids: Sequence[NDArray[np.int16]],
     ) -> Fade:
-        """What a sample says.
+        """Examine a sample.
 
         Args:
-            seconds, cells: of the sample, as the gate sees it.
+            seconds, cells: time and cells of the sample, from the change gate.
             frames, grids: numbers and small pictures of the frames from the last sample to this one.
         """
         contrast = float(cells.std())
@@ -82,7 +86,7 @@ class FadeFinder:
         black = self._black(contrast, grids)
         lit_at = shot_at = None
         if len(black):
-            shot_at = self._decided()  # it went black again
+            shot_at = self._decided()  # decide now, as it went black again
             self._before = self._most() if self._before is None else self._before
             self._recent.clear()
             self._black_since = self._black_since if self._is_black else seconds
@@ -98,13 +102,13 @@ class FadeFinder:
         return Fade(lit_at, shot_at)
 
     def end(self) -> int | None:
-        """The video is over, or a cut was seen: the frame that began another shot, if that was waited for."""
+        """End the video, or the shot at a cut: the pending frame if it began another shot, else None."""
         found = self._decided()
         self._forget()
         return found
 
     def _black(self, contrast: float, grids: Sequence[NDArray[np.int16]]) -> NDArray[np.intp]:
-        """Which frames since the last sample show nothing; looked for only where the picture fades."""
+        """Which frames since the last sample are black; only examined if the picture fades."""
         if not self._is_black:
             least = min(contrast, self._recent[-1][1]) if self._recent else contrast
             if least >= FADING_SHARE * self._most_contrast():
@@ -121,11 +125,11 @@ class FadeFinder:
         return max((one[1] for one in self._recent), default=0.0)
 
     def _most(self) -> NDArray[np.float32] | None:
-        """Of the latest pictures the one with the most contrast."""
+        """The recent picture with the most contrast."""
         return max(self._recent, key=lambda one: one[1])[2] if self._recent else None
 
     def _decided(self) -> int | None:
-        """The frame at which the picture came back, if it is another one; it is compared no more."""
+        """The frame at which the picture came back, if it is a different picture; ends the comparison."""
         if self._lit is None:
             return None
         (lit_at, _), before, after = self._lit, self._before, self._most()

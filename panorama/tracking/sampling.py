@@ -1,4 +1,4 @@
-"""Decoded frames of one video enter in order; those worth looking at leave, with what moved in them."""
+"""Decoded frames of one video come in, in order; samples worth looking at go out, with what moved in them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from panorama.tracking.fades import FadeFinder
 from panorama.video import ChangeGate, MotionProposer, PassedFrame, VideoFrame
 
 ONE_STEP = 0.5
-"""Share of the change between two samples that must happen from one frame to the next to be a shot change."""
+"""A shot change needs this share of the change between two samples within a single frame step."""
 
 GRACE_SECONDS = 5e-4
-"""Times are rounded to the container's time base."""
+"""Tolerance for times, which are rounded to the container's time base."""
 
 MOST_AHEAD = 160
-"""Frames that decoding may be ahead of the gate, and some: what the gate decides holds behind these. Sooner,
-it would be chance which frames of a damaged file are decoded, and so which of them count."""
+"""At least as many frames as decoding may be ahead of the gate; decisions of the gate apply after these. If
+they applied earlier, chance would decide which frames of a damaged file are decoded, and so which count.
+"""
 
 KNOWN_TICKS = 64
-"""Ticks of the rate that are remembered: farther apart no codec puts what it decodes and what it shows."""
+"""Ticks of the rate to remember; no codec's decoding order and display order differ by more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,10 @@ class Sample:
     """A sampled frame that changed, as the proposer sees it, with what moved in it.
 
     Attributes:
-        small: (h, w, 3) the whole frame.
-        cut_at: the frame at which everything that was followed ended, None where it goes on.
+        frame: the decoded frame.
+        small: (h, w, 3) the whole frame at the proposer's size.
+        motion: the regions that moved.
+        cut_at: the frame at which all tracks ended; None if they go on.
     """
 
     frame: VideoFrame
@@ -54,12 +57,12 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Which frames are looked at.
+    """Which frames are sampled.
 
     Attributes:
-        samples_per_second: the first at or after each tick of this rate.
-        every: every so many frames instead, None for the rate.
-        all_frames: all that are decoded instead.
+        samples_per_second: sample the first frame at or after each tick of this rate.
+        every: sample every n-th frame instead; None for the rate.
+        all_frames: sample every decoded frame instead.
     """
 
     samples_per_second: float
@@ -67,23 +70,24 @@ class Rate:
     all_frames: bool = False
 
     def of(self, info: VideoInfo) -> Rate:
-        """That of one video: every picture of a folder is looked at, where not every so many are asked for.
+        """The rate for one video: all pictures of a folder are sampled, unless `every` is set.
 
-        What a film shows between two looks is mostly on the next; what a picture shows is on no other.
+        What a film shows between two samples is mostly visible in the next one; what one picture shows is in
+        no other.
         """
         return replace(self, all_frames=True) if info.is_pictures and self.every is None else self
 
     @property
     def unneeded(self) -> Unneeded | None:
-        """What tells which frames of one video this does not look at, None where it cannot be told."""
+        """Tells which frames of one video are never sampled; None if that cannot be told."""
         return None if self.all_frames or self.every is not None else Unneeded(self.samples_per_second)
 
 
 class Unneeded:
-    """Tells which frames of one video no sample will need, asked in the order of decoding.
+    """Tells which frames of one video no sample needs; asked in decoding order.
 
-    A frame is one if another was met that is shown earlier after the same tick. So the first after a tick is
-    needed always, whatever the order; others may be, too.
+    A frame is not needed if a frame was met before that is shown earlier after the same tick. So the first
+    frame after a tick is always needed, whatever the order; others may be needed, too.
     """
 
     def __init__(self, samples_per_second: float) -> None:
@@ -93,7 +97,7 @@ class Unneeded:
         self._last: int | None = None
 
     def stop(self, frame: int) -> None:
-        """All are needed from `MOST_AHEAD` behind a frame on, however far decoding is by now."""
+        """From `MOST_AHEAD` frames after this one, all are needed, however far decoding is by now."""
         if self._last is None:
             self._last = frame + MOST_AHEAD
 
@@ -110,7 +114,7 @@ class Unneeded:
 
 
 def tick_of(time_seconds: float, samples_per_second: float) -> int:
-    """Number of the last tick of a rate before a time."""
+    """Number of the last tick of a rate at or before a time."""
     return int((time_seconds + GRACE_SECONDS) / (1 / samples_per_second))
 
 
@@ -118,9 +122,11 @@ class Sampler:
     """Takes all frames of one video, in order.
 
     Args:
-        side: longest side in pixels of the picture that the proposer sees.
-        unneeded: what the frames were passed over by, None where all are decoded.
-        again: gives frames [start, stop) once more, all of them.
+        info: the video's facts.
+        rate: which frames to sample.
+        side: longest side, in pixels, of the picture that the proposer sees.
+        unneeded: what skipped frames before decoding; None if all are decoded.
+        again: decodes frames [start, stop) once more, all of them.
     """
 
     def __init__(
@@ -143,7 +149,7 @@ class Sampler:
         self._anew: int | None = None
 
     def look(self, frame: VideoFrame | PassedFrame) -> Iterator[Sample | Hold]:
-        """What to do about a frame: nothing, look at it, or take it for the one before."""
+        """Take one frame: yields nothing, a Sample to look at, or a Hold if nothing changed."""
         if isinstance(frame, PassedFrame):
             self._shots.pass_over()
             return
@@ -167,16 +173,16 @@ class Sampler:
         self._cut(begins)
         anew, self._anew = self._anew, None
         if cut_at is None and anew is not None:
-            # The camera stands where it stood: what it knows of the background stays.
+            # The camera has not moved: keep the learned background.
             cut_at = anew
             self._cut(anew)
         if is_cut and self._unneeded is not None:
-            # A film: to look again at every cut takes longer than to decode all.
+            # The video has cuts: decoding again at every cut would take longer than decoding all frames.
             self._unneeded.stop(frame.index)
         self._shots.clear()
         if begins is not None:
             self._motion.reset()
-        # Also where nothing changed: it is then that the background is learned and its noise measured.
+        # Update even if nothing changed: that is when it learns the background and measures its noise.
         moving = self._motion.update(luma)
         if seen.changed or anew is not None:
             yield Sample(frame, frame.rgb(*self._small_size), moving, cut_at)
@@ -184,19 +190,19 @@ class Sampler:
             yield Hold(frame.index, frame.time_seconds)
 
     def cuts(self) -> list[int]:
-        """The frames found since the last call that begin another shot, in no order."""
+        """The frames found since the last call that begin another shot, unordered."""
         found, self._cuts = self._cuts, []
         return found
 
     def end(self) -> None:
-        """The video is over."""
+        """End the video."""
         self._cut(self._fades.end())
 
     def _cut(self, first_frame: int | None) -> None:
         self._cuts += [] if first_frame is None else [first_frame]
 
     def ends(self) -> NDArray[np.uint8] | None:
-        """(2, 9, 16) grey levels of the first and the last picture looked at; None where there was none."""
+        """(2, 9, 16) grey levels of the first and the last sampled picture; None if there was none."""
         if self._first is None:
             return None
         size = ENDS_SHAPE[:0:-1]
@@ -207,13 +213,13 @@ class Sampler:
 
 
 def small_size(info: VideoInfo, side: int) -> tuple[int, int]:
-    """Width and height of the picture that the proposer sees; a video is not enlarged."""
+    """Width and height of the picture that the proposer sees; videos are not enlarged."""
     factor = min(1.0, side / max(info.width, info.height))
     return max(1, round(info.width * factor)), max(1, round(info.height * factor))
 
 
 class _Schedule:
-    """Which frames are looked at: every so many, or the first at or after each tick of the rate."""
+    """Decides which frames are sampled: every n-th, or the first at or after each tick of the rate."""
 
     def __init__(self, rate: Rate) -> None:
         self._every = rate.every
@@ -231,13 +237,13 @@ class _Schedule:
 
 
 class _ShotFinder:
-    """Small pictures of the frames since the last sample, to find on which of them a shot change fell.
+    """Finds the frame of a shot change, from small pictures of the frames since the last sample.
 
     Args:
-        again: gives frames [start, stop) once more: where some were passed over, they are looked for then.
+        again: decodes frames [start, stop) once more; used if some of them were skipped.
 
     Attributes:
-        frames, grids: numbers and small pictures of the frames since the last sample, which is the first.
+        frames, grids: numbers and small pictures of the frames since the last sample, beginning with it.
     """
 
     def __init__(self, again: Callable[[int, int], Iterator[VideoFrame]]) -> None:
@@ -251,19 +257,20 @@ class _ShotFinder:
         self.grids.append(_grid(frame))
 
     def pass_over(self) -> None:
-        """A frame came that was not decoded."""
+        """A frame was skipped without decoding."""
         self._passed = True
 
     def clear(self) -> None:
-        """The newest frame has been sampled: only it stays, to compare the next with."""
+        """The newest frame was sampled: keep only it, to compare the next ones with."""
         self.frames = self.frames[-1:]
         self.grids = self.grids[-1:]
         self._passed = False
 
     def first_frame(self) -> int | None:
-        """The frame that differs most from the one before it; None where the change came little by little.
+        """The frame that differs most from the one before it; None if the change was gradual.
 
-        A camera that pans between two samples changes as much as a shot change does, but in many steps.
+        A camera that pans between two samples changes the picture as much as a shot change, but in many
+        steps.
         """
         if self._passed:
             self._look_again()
@@ -276,7 +283,7 @@ class _ShotFinder:
         return self.frames[1 + largest]
 
     def _look_again(self) -> None:
-        """All frames between the two samples; where damage leaves them out, those that came stay."""
+        """Decode all frames between the two samples; if damage prevents it, keep those already seen."""
         first, last = self.frames[0], self.frames[-1]
         found = [(frame.index, _grid(frame)) for frame in self._again(first, last + 1)]
         if found and (found[0][0], found[-1][0]) == (first, last):
@@ -288,5 +295,5 @@ def _grid(frame: VideoFrame) -> NDArray[np.int16]:
 
 
 def _difference(a: NDArray[np.int16], b: NDArray[np.int16]) -> float:
-    """Mean difference of two small pictures; a change of the picture's size is the largest there is."""
+    """Mean difference of two small pictures; infinite if their sizes differ."""
     return float(np.abs(b - a).mean()) if a.shape == b.shape else np.inf

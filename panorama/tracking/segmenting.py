@@ -1,4 +1,4 @@
-"""Sampled frames of one video enter; its tracks, boxes and crops leave as they are finished."""
+"""Sampled frames of one video come in; its tracks, boxes and crops go out as they are finished."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from panorama.tracking.tracker import Track, Tracker
 from panorama.video import VideoFrame
 
 EDGE_PIXELS = 2
-"""A box this near the border of the picture probably shows only part of its thing."""
+"""A box this close to the border of the picture probably shows only a part of its thing."""
 
 PAUSE_SECONDS = 10.0
 PAUSE_STEPS = 10
-"""A recording paused where the next frame comes this much later, and so many times later than frames did: one
-that waits for something to move, not one of a frame a minute. What moves is not followed over it."""
+"""The recording paused if the next frame comes later than this, both in seconds and as a multiple of the
+previous step: a camera that records on motion, not one with a frame per minute. Tracks end at a pause.
+"""
 
 LEAST_HELD = 4
 HELD_BYTES = 32 << 20
-"""Sampled frames whose views are not yet made into pictures: so many, or as many as take so much memory."""
+"""Sampled frames whose views are not yet pictures: keep this many, or as many as fit into this memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,9 @@ class FinishedTrack:
     """A track as the segment stores it; frames are half-open [start_frame, end_frame).
 
     Attributes:
-        start_frame, end_frame: the samples' span, extended by half a sampling gap, but not over a shot change
-            or a pause.
+        start_frame, end_frame: the span of the samples, extended by half a sampling gap, but not over a shot
+            change or a pause.
+        start_seconds, end_seconds: times of these.
         frames, times, boxes_xyxy, scores: the samples, (S,), (S,), (S, 4), (S,).
         views: the crops to keep, in order of time.
     """
@@ -54,10 +56,10 @@ class FinishedTrack:
 
 @dataclass(slots=True)
 class FrameSeconds:
-    """Presentation times of all frames read so far: 8 bytes a frame, all that grows with a video.
+    """Presentation times of all frames read so far: 8 bytes per frame, and all that grows with a video.
 
     Attributes:
-        frame_seconds: how long the frame of a video lasts that has but one.
+        frame_seconds: duration of the frame in a video that has only one.
     """
 
     frame_seconds: float = 0.04
@@ -73,33 +75,35 @@ class FrameSeconds:
         self._seconds.append(time_seconds)
 
     def _step(self, frame: int) -> float:
-        """How long a frame took to come; of the first, how long one lasts."""
+        """Time from the previous frame to this one; for the first frame, the duration of a frame."""
         return self._seconds[frame] - self._seconds[frame - 1] if frame else self.frame_seconds
 
     def __len__(self) -> int:
         return len(self._seconds)
 
     def seconds_at(self, frame: int) -> float:
-        """Time of a frame; the end of the last frame for one past the end."""
+        """Time of a frame; for a number past the end, the end of the last frame."""
         if frame < len(self._seconds):
             return self._seconds[frame]
         return self._seconds[-1] + self._step(len(self._seconds) - 1)
 
     def end_of(self, frame: int) -> float:
-        """Where the frames before this one end; the last before a pause lasts as long as it took to come."""
+        """Where the frame before this one ends; the last one before a pause lasts as long as its own step."""
         if not self.resumed(frame - 1, frame):
             return self.seconds_at(frame)
         return self._seconds[frame - 1] + self._step(frame - 1)
 
     def resumed(self, after: int, frame: int) -> array[int]:
-        """Those in (after, frame] that came after a pause."""
+        """The frames in (after, frame] that came after a pause."""
         return self._resumed[bisect_right(self._resumed, after) : bisect_right(self._resumed, frame)]
 
 
 class SegmentBuilder:
-    """Follows regions through one video and finishes each track when it ends or the shot changes.
+    """Follows regions through one video; finishes a track when it ends or the shot changes.
 
     Args:
+        seen_at: presentation times of the frames, which the caller fills.
+        crops_per_track: number of crops to keep of each track.
         size: width and height of the frames as displayed.
     """
 
@@ -109,8 +113,8 @@ class SegmentBuilder:
         self._size = size
         self._tracker = Tracker()
         self._keepers: dict[int, ViewKeeper] = {}
-        self._looks = array("q")  # frames of this shot that were looked at or found unchanged
-        self._gap = 1  # frames between the last two looks of any shot
+        self._looks = array("q")  # sampled frames of this shot, also unchanged ones
+        self._gap = 1  # frames between the last two samples, in any shot
         self._shot_start = 0
         self._undeveloped: deque[tuple[int, list[tuple[ViewKeeper, View]]]] = deque()
         self._held_bytes = 0
@@ -118,11 +122,11 @@ class SegmentBuilder:
     def sample(
         self, frame: VideoFrame, regions: Regions, small: NDArray[np.uint8]
     ) -> Iterator[FinishedTrack]:
-        """Take the regions of one sampled frame.
+        """Take the regions of one sampled frame; yields tracks that have ended.
 
         Args:
             regions: in pixels of the frame as displayed.
-            small: (h, w, 3) the frame at the size that the proposer saw, which is enough to tell looks apart.
+            small: (h, w, 3) the frame at the proposer's size, which is enough to compare appearance.
         """
         yield from self._paused(frame.index)
         self._note_look(frame.index)
@@ -142,7 +146,7 @@ class SegmentBuilder:
         yield from self._finished(ended, len(self._seen_at))
 
     def _views(self, frame: VideoFrame, regions: Regions) -> Iterator[View]:
-        """A view of every region; its picture is made when it is asked for."""
+        """A view of every region; its picture is made on demand."""
         boxes = regions.boxes_xyxy
         margins = np.concatenate([boxes[:, :2], np.array(self._size, np.float32) - boxes[:, 2:]], axis=1)
         at_edge = margins.min(axis=1) <= EDGE_PIXELS  # (N,)
@@ -152,10 +156,10 @@ class SegmentBuilder:
             yield View(frame.index, frame.time_seconds, box, quality, partial(frame.part, pixels, MAX_SIDE))
 
     def _develop(self, offered: list[tuple[ViewKeeper, View]], nbytes: int) -> None:
-        """Make the pictures of views that have been kept for some looks: most are soon outdone by another.
+        """Make pictures of views that survived some samples: most views are soon replaced by better ones.
 
         Args:
-            nbytes: what the frame of these views holds.
+            nbytes: memory of the frame of these views.
         """
         self._undeveloped.append((nbytes, offered))
         self._held_bytes += nbytes
@@ -174,17 +178,17 @@ class SegmentBuilder:
         self._tracker.hold(frame, time_seconds)
 
     def cut(self, first_frame: int) -> Iterator[FinishedTrack]:
-        """A new shot begins at `first_frame`, or the recording goes on there: every track ends before it."""
+        """A new shot begins at `first_frame`, or the recording resumes there: every track ends before it."""
         yield from self._finished(self._tracker.cut(), first_frame)
         self._shot_start = first_frame
         self._looks = array("q")
 
     def finish(self) -> Iterator[FinishedTrack]:
-        """The video is over."""
+        """End the video; yields the remaining tracks."""
         yield from self._finished(self._tracker.finish(), len(self._seen_at))
 
     def _paused(self, frame: int) -> Iterator[FinishedTrack]:
-        """Tracks end where the recording paused between the last look and this changed one."""
+        """End tracks where the recording paused between the last sample and this changed one."""
         for first in self._seen_at.resumed(self._looks[-1], frame) if self._looks else ():
             yield from self.cut(first)
 
@@ -194,10 +198,10 @@ class SegmentBuilder:
         self._looks.append(frame)
 
     def _span(self, first: int, last: int, stop: int) -> tuple[int, int]:
-        """The frames [start, stop) of a track seen at looks `first` to `last`.
+        """The frames [start, stop) of a track seen at samples `first` to `last`.
 
-        It reaches half-way to the looks before and after, at which it was not seen; where there is none in
-        this shot, as far as if there were.
+        It extends half-way to the samples before and after, at which it was not seen. If there is no such
+        sample in this shot, it extends as far as if there were one.
         """
         before = bisect_left(self._looks, first) - 1
         after = bisect_right(self._looks, last)

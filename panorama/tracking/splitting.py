@@ -1,7 +1,8 @@
-"""Finished tracks and the vectors of their crops enter; tracks that change what they follow leave as several.
+"""Finished tracks and the vectors of their crops come in; tracks that switch to another thing go out split.
 
-The tracker goes by place, motion and colours, and what stands behind a person has the same place when the
-person leaves. Its crops tell: two in a row that are no more alike than strangers are of two things.
+The tracker follows place, motion and colour. When a person leaves, the thing behind that person has the same
+place. The crops reveal it: two consecutive crops that resemble each other no more than strangers do show two
+things.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from panorama.regions import iou
 from panorama.tracking.segmenting import FinishedTrack
 
 MOST_ALIKE = 0.0
-"""Normalised similarity up to which two crops show two things: 0 is how alike the nearest strangers are."""
+"""Normalised similarity up to which two crops show two things; 0 is that of the nearest strangers."""
 
 
 def split_tracks(
@@ -52,7 +53,7 @@ def _alike_next(vectors: NDArray[np.float32], cohort: NDArray[np.float32]) -> ND
 
 
 def _parts(track: FinishedTrack, cuts: Sequence[int]) -> Iterator[FinishedTrack]:
-    """The track cut before some of its views, where its box changes most on the way to them."""
+    """Cut the track before some of its views, at the samples where its box changes most on the way there."""
     at = [_change(track, track.views[cut - 1].frame, track.views[cut].frame) for cut in cuts]
     samples = [0, *at, len(track.frames)]
     views = [0, *cuts, len(track.views)]
@@ -74,7 +75,7 @@ def _parts(track: FinishedTrack, cuts: Sequence[int]) -> Iterator[FinishedTrack]
 
 
 def _change(track: FinishedTrack, before: int, after: int) -> int:
-    """The sample, past frame `before` and up to frame `after`, whose box least overlaps the one before it."""
+    """The sample after frame `before`, up to frame `after`, whose box least overlaps the previous one."""
     first, last = np.searchsorted(track.frames, [before, after]).tolist()
     overlap = np.array(
         [

@@ -1,4 +1,4 @@
-"""Regions of sampled frames enter in order; tracks leave, each one thing followed through one shot."""
+"""Regions of sampled frames come in, in order; tracks go out, each one thing followed through one shot."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ class TrackerSettings:
     """When two boxes are the same thing.
 
     Attributes:
-        sure_iou: overlap with the predicted box above which motion alone decides.
-        min_cosine: appearance needed when motion does not decide.
-        jump_cosine: appearance below which even a sure overlap is another thing: the track is split.
-        stood_cosine: appearance needed of a thing that stood still while nothing changed around it.
-        reach: how far, in box diagonals, a thing may be from where it was predicted.
-        max_size_ratio: how much a box may grow or shrink between samples.
-        max_gap_seconds: a track unseen for longer has ended, unless it was seen at the last look.
-        longest_gap_seconds: nor does a rarer look link what it saw so long ago.
+        sure_iou: overlap with the predicted or last box from which motion alone decides.
+        min_cosine: similarity of appearance needed if motion does not decide.
+        jump_cosine: similarity of appearance below which even a sure overlap is another thing: the track is
+            split.
+        stood_cosine: similarity of appearance needed for a thing that stood still while nothing changed
+            around it.
+        reach: most distance, in box diagonals, between a thing and its predicted or last place.
+        max_size_ratio: most growth or shrinking of a box between samples.
+        max_gap_seconds: a track unseen for longer has ended, unless it was seen at the last sample.
+        longest_gap_seconds: even with rarer samples, a track unseen for longer has ended.
     """
 
     sure_iou: float = 0.5
@@ -45,15 +47,17 @@ class TrackerSettings:
 
 @dataclass(slots=True)
 class Track:
-    """One thing followed over the samples of one shot; some 40 bytes a sample.
+    """One thing followed over the samples of one shot; about 40 bytes per sample.
 
     Attributes:
         local_id: number within the segment, from 1.
         frames, times, scores: of the samples in which it was seen.
         corners: x1, y1, x2, y2 of every sample, one after the other.
         last_box_xyxy: of the last sample.
-        held_until: (frame, time) up to which nothing in the picture changed since the last sample.
-        velocity: pixels a second across and down; size changes are mostly box noise and left out.
+        held_until: (frame, time) up to which nothing in the picture changed since the last sample; None if
+            something did.
+        velocity: pixels per second in x and y. Changes of size are mostly noise of the boxes and are left
+            out.
     """
 
     local_id: int
@@ -71,12 +75,12 @@ class Track:
         return self.held_until[1] if self.held_until else self.times[-1]
 
     def shift(self, time_seconds: float) -> tuple[float, float]:
-        """How far it will have moved at a time, at constant velocity; a held track has stood still."""
+        """Expected movement in x and y since it was last seen or held: constant velocity, at most for 1 s."""
         elapsed = min(time_seconds - self.last_seen_seconds, 1.0)
         return self.velocity[0] * elapsed, self.velocity[1] * elapsed
 
     def add(self, frame: int, time_seconds: float, box_xyxy: list[float], score: float) -> None:
-        """Append one sample; the end of a hold becomes one too: until then the box stood still."""
+        """Append one sample. The end of a hold becomes a sample too: until then the box stood still."""
         if self.held_until is not None:
             self.end_hold()
             self.velocity = (0.0, 0.0)
@@ -91,7 +95,7 @@ class Track:
         self._append(frame, time_seconds, box_xyxy, score)
 
     def end_hold(self) -> None:
-        """Make the last unchanged frame, if there is one, a sample with the box that stood still."""
+        """Turn the last unchanged frame, if there is one, into a sample with the box that stood still."""
         if self.held_until is not None:
             self._append(*self.held_until, self.last_box_xyxy, self.scores[-1])
             self.held_until = None
@@ -107,13 +111,13 @@ class Track:
 class Tracker:
     """Links the regions of consecutive samples by motion and appearance.
 
-    Ended tracks are handed out and forgotten; what is in sight takes some 40 bytes a sample.
+    Ended tracks are returned and forgotten; live tracks take about 40 bytes per sample.
     """
 
     def __init__(self, settings: TrackerSettings | None = None) -> None:
         self.settings = settings or TrackerSettings()
         self._live: list[Track] = []
-        self._looks = np.zeros((0, 0), np.float32)  # (T, d) running means of unit vectors, one a live track
+        self._looks = np.zeros((0, 0), np.float32)  # (T, d) running mean of unit vectors per live track
         self._next_id = 1
         self._last_look_seconds = -np.inf
 
@@ -125,11 +129,12 @@ class Tracker:
         Args:
             frame: number of the frame in its video.
             time_seconds: its presentation time.
-            regions: what was proposed there.
-            appearance: (N, d) a unit vector per region; any descriptor that is alike for alike pictures.
+            regions: the regions proposed there.
+            appearance: (N, d) a unit vector per region, from any descriptor that is similar for similar
+                pictures.
 
         Returns:
-            the track of every region, in the regions' order, and the tracks that have ended by now.
+            The track of every region, in the regions' order, and the tracks that have ended.
         """
         limit = max(self.settings.max_gap_seconds, 1.5 * (time_seconds - self._last_look_seconds))
         limit = min(limit, self.settings.longest_gap_seconds)
@@ -150,7 +155,7 @@ class Tracker:
         return [self._live[place] for place in places], ended
 
     def _look(self, places: list[int], appearance: NDArray[np.float32]) -> None:
-        """Fold the unit vectors (N, d) of what was seen into the looks of its tracks."""
+        """Update the mean appearance of the tracks with the unit vectors (N, d) of their regions."""
         if not places:
             return
         known, at = len(self._looks), np.array(places)
@@ -164,7 +169,7 @@ class Tracker:
         self._looks = looks
 
     def hold(self, frame: int, time_seconds: float) -> None:
-        """Nothing changed: what was in sight at the last look is still there."""
+        """Nothing changed: everything visible at the last sample is still there."""
         for track in self._live:
             if track.last_seen_seconds == self._last_look_seconds:
                 track.held_until = (frame, time_seconds)
@@ -187,22 +192,22 @@ class Tracker:
     def _assign(
         self, time_seconds: float, regions: Regions, appearance: NDArray[np.float32]
     ) -> dict[int, int]:
-        """Number of a region to the place of its track among the live ones."""
+        """Assign regions to live tracks: number of the region -> place of its track."""
         known = [(*t.last_box_xyxy, *t.shift(time_seconds), t.held_until is not None) for t in self._live]
         state = np.array(known, np.float32)  # (T, 7)
         last, shifts = state[:, :4], state[:, 4:6]
         predicted = last + np.concatenate([shifts, shifts], axis=1)  # (T, 4)
-        places = np.concatenate([predicted, last])  # (2T, 4): both at once, most of the time is ceremony
+        places = np.concatenate([predicted, last])  # (2T, 4): one call for both, as call overhead dominates
         overlap = _either(np.maximum, iou(places, regions.boxes_xyxy))  # (T, N)
         cosine = self._looks @ appearance.T  # (T, N)
-        # What stood where nothing changed and is seen again now must look the same: often something came by.
+        # A thing that stood still and is seen again must look the same: often something else has come by.
         stood = state[:, 6:] > 0  # (T, 1)
         jump = np.where(stood, self.settings.stood_cosine, self.settings.jump_cosine)
         least = np.where(stood, self.settings.stood_cosine, self.settings.min_cosine)
         sure = (overlap >= self.settings.sure_iou) & (cosine >= jump)
         near = self._within_reach(places, last, regions.boxes_xyxy) & (cosine >= least)
         good = sure | near
-        # An impossible pair gains what no pair gains: nothing. Less would make the solver avoid it at a cost.
+        # An impossible pair gains 0, like no pair. With less, the solver gives up good pairs to avoid it.
         gain = np.where(good, overlap + 0.5 * cosine, 0.0)
         rows, columns = _assignment()(-gain)
         return {c: r for r, c in zip(rows.tolist(), columns.tolist(), strict=True) if good[r, c]}
@@ -210,10 +215,11 @@ class Tracker:
     def _within_reach(
         self, places: NDArray[np.float32], last: NDArray[np.float32], boxes: NDArray[np.float32]
     ) -> NDArray[np.bool_]:
-        """(T, N) whether a box may be the next of a track, by where it is and by its size.
+        """(T, N) whether a box may be the next of a track, by its place and its size.
 
         Args:
-            places: (2T, 4) where the tracks would be now, and where they were last.
+            places: (2T, 4) predicted boxes of the tracks, then their last boxes.
+            last: (T, 4) their last boxes.
         """
 
         def areas(b: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -231,9 +237,9 @@ class Tracker:
 
 @cache
 def _assignment() -> Any:
-    """scipy's `linear_sum_assignment`, by itself: all of scipy.optimize takes a third of a second to import.
+    """scipy's `linear_sum_assignment` alone: importing all of scipy.optimize takes a third of a second.
 
-    Where that module has another place or name, as it may in other versions, it is imported as documented.
+    If the module has another place or name, as it may in other versions, it is imported as documented.
     """
     package = find_spec("scipy")
     folders = (package.submodule_search_locations if package else None) or []
@@ -250,7 +256,7 @@ def _assignment() -> Any:
 
 
 def _centres(boxes_xyxy: NDArray[np.float32]) -> NDArray[np.float32]:
-    """(2, N) across and down."""
+    """(2, N) x and y of the centres."""
     return np.asarray((boxes_xyxy[:, :2] + boxes_xyxy[:, 2:]).T / np.float32(2), np.float32)
 
 

@@ -1,4 +1,4 @@
-"""Footage enters; the settings that index it cheapest leave, with what was measured to choose them."""
+"""Footage comes in; the settings that index it most cheaply go out, and the measurements behind them."""
 
 from panorama.tune.report import TuneReport
 from panorama.tune.search import MARGIN, SAMPLE_SECONDS, tune

@@ -1,4 +1,4 @@
-"""Timed runs over a sample enter; predicted times of other settings leave, and the choice among them."""
+"""Timed runs over a sample come in; predicted times of other settings go out, and the choice among them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from panorama.indexing.settings import IngestSettings
 RATES = (1.0, 2.0, 3.0, 5.0, 7.0, 10.0)
 SIDES = (256, 320, 416)
 CROPS = (2, 4)
-"""The grid. The proposer was trained at its largest side; above it it is slower, not better."""
+"""The grid. The proposer was trained at its largest side; a larger one is slower and not better."""
 
 DENSEST = IngestSettings(max(RATES), crops_per_track=max(CROPS), proposal_side=max(SIDES))
 SPARSEST = replace(DENSEST, samples_per_second=min(RATES))
 USUAL = IngestSettings()
-"""What `index` does where nobody tuned; it is in the grid."""
+"""The settings of `index` without tuning; they are in the grid."""
 
 TRIES_FOR_SPEED = 4
-"""Settings of the speed asked for that are tried, the slowest first: they look at most."""
+"""How many settings that reach the requested speed are tried, slowest first: those look at most."""
 
 PER_CROP = ("crop", "embed", "write")
 NETWORKS = ("propose",)
@@ -33,12 +33,12 @@ class Timed:
     """One run over the sample.
 
     Attributes:
-        settings: what was looked at.
-        video_seconds, wall_seconds: of the sample, and what the run took.
-        stage_seconds: processor time by stage; on a machine with other work, time at work would also be time
-            without a core.
-        counts: frames, samples, unchanged (those that the gate passed over), boxes, tracks, crops.
-        views: samples of each track, to know how many crops fewer of them would give.
+        settings: of the run.
+        video_seconds, wall_seconds: length of the sample and duration of the run.
+        stage_seconds: processor time by stage; on a busy computer, wall time would include waiting for a
+            core.
+        counts: frames, samples, unchanged (samples that the gate skipped), boxes, tracks, crops.
+        views: number of samples of each track, to compute how many crops other settings would keep.
     """
 
     settings: IngestSettings
@@ -55,30 +55,30 @@ class Timed:
             )
 
     def better(self, other: Timed) -> Timed:
-        """The same run with the lesser times of both: what is more was somebody else's."""
+        """The same run with the smaller time of both for each stage: the excess came from other processes."""
         stages = {name: min(seconds, _seconds(other, name)) for name, seconds in self.stage_seconds.items()}
         return replace(self, wall_seconds=min(self.wall_seconds, other.wall_seconds), stage_seconds=stages)
 
     @property
     def speed(self) -> float:
-        """Seconds of video a second."""
+        """Seconds of video per second."""
         return self.video_seconds / self.wall_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """What settings cost, by two runs and the time that the proposer needs at each side.
+    """Predicts what settings cost, from two runs and the proposer's time at each side.
 
-    What a stage works for a second of video is a straight line over the rate, through both runs: a part for
-    every frame and a part for every sample, of which the gate lets a share through. Stages overlap: the line
-    is as slow as its slowest stage, and no faster than all cores together. What the threads cost each other
-    is measured: it is what the two runs took beyond that.
+    The work of a stage per second of video is linear in the sampling rate, through both runs: a part per
+    frame and a part per sample that the gate lets through. Stages overlap: the pipeline is as slow as its
+    slowest stage, and no faster than all cores together. The threads also slow each other down; that is
+    measured as the time by which the two runs exceeded this bound.
 
     Attributes:
         dense, sparse: runs at the largest and at the smallest rate.
         proposal_seconds: of one picture, by side.
-        embed_seconds: of one crop, by the number of exits that it is taken to.
-        cores: of the machine.
+        embed_seconds: of one crop, by the number of exits it is taken to.
+        cores: of the computer.
     """
 
     dense: Timed
@@ -88,7 +88,7 @@ class CostModel:
     cores: int
 
     def stages(self, settings: IngestSettings) -> dict[str, float]:
-        """Seconds at work for a second of video, by stage."""
+        """Seconds of work per second of video, by stage."""
         share = self._share(settings)
         side = self.proposal_seconds[settings.proposal_side]
         slower = side / self.proposal_seconds[self.dense.settings.proposal_side]
@@ -103,7 +103,7 @@ class CostModel:
         return told
 
     def seconds(self, settings: IngestSettings) -> float:
-        """Predicted seconds for a second of video."""
+        """Predicted seconds per second of video."""
         share = self._share(settings)
         dense, sparse = (
             run.wall_seconds / run.video_seconds / self._ideal(self.stages(run.settings))
@@ -112,21 +112,21 @@ class CostModel:
         return self._ideal(self.stages(settings)) * (sparse + share * (dense - sparse))
 
     def speed(self, settings: IngestSettings) -> float:
-        """Predicted seconds of video a second."""
+        """Predicted seconds of video per second."""
         return 1 / self.seconds(settings)
 
     def _ideal(self, stages: Mapping[str, float]) -> float:
-        """Seconds where the stages overlap without loss."""
+        """Seconds if the stages overlapped without loss."""
         alone = max((seconds for name, seconds in stages.items() if name not in SPREAD), default=0.0)
         return max(alone, sum(stages.values()) / self.cores, 1e-9)
 
     def _share(self, settings: IngestSettings) -> float:
-        """Where the rate lies between those of the two runs, 0 to 1."""
+        """Where the rate lies between those of the two runs, from 0 to 1."""
         most, least = (run.settings.samples_per_second for run in (self.dense, self.sparse))
         return (settings.samples_per_second - least) / (most - least)
 
     def _crops(self, settings: IngestSettings) -> float:
-        """Crops that are kept, as a share of those of the dense run."""
+        """Number of crops kept, as a share of those of the dense run."""
         most = sum(min(self.dense.settings.crops_per_track, n) for n in self.dense.views)
         return sum(min(settings.crops_per_track, n) for n in self.dense.views) / most if most else 1.0
 
@@ -141,13 +141,14 @@ def _seconds(run: Timed, stage: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One setting that was really run.
+    """One setting that was run.
 
     Attributes:
-        predicted_speed: before it was run; None for the runs that the prediction is made of.
-        measured_speed: seconds of video a second.
-        loss: share of the answers of the densest setting that it does not give, see `sample.loss_between`.
-        otherwise: share of reviewed answers that it tells otherwise; None where there are too few of them.
+        settings: the setting.
+        predicted_speed: predicted before the run; None for the runs that the prediction is based on.
+        measured_speed: seconds of video per second.
+        loss: share of the densest setting's answers that it lacks, see `sample.loss_between`.
+        otherwise: share of reviewed answers that it contradicts; None if there are too few of them.
     """
 
     settings: IngestSettings
@@ -172,7 +173,7 @@ class Trial:
 
 
 def grid(depth: int | None = None) -> list[IngestSettings]:
-    """All settings among which is chosen, at one depth."""
+    """All settings to choose among, at one depth."""
     return [
         replace(DENSEST, samples_per_second=rate, proposal_side=side, crops_per_track=crops, depth=depth)
         for rate in RATES
@@ -184,21 +185,22 @@ def grid(depth: int | None = None) -> list[IngestSettings]:
 def cheapest(
     loss_of: Callable[[IngestSettings], float], most_loss: float, start: IngestSettings = DENSEST
 ) -> IngestSettings:
-    """The cheapest setting whose loss is at most `most_loss`; `start` where none that does less is as good.
+    """The cheapest setting whose loss is at most `most_loss`; `start` if none that does less is good enough.
 
-    It assumes that less work never answers better, and so tries few: the lowest rate, between it and that of
-    `start` the lowest by halving, then the smallest side at that rate, then fewer crops.
+    It assumes that less work never answers better, and so needs few runs: first the lowest rate; then, by
+    bisection, the lowest rate up to that of `start` that is good enough; then the smallest side at that rate;
+    then fewer crops.
 
     Args:
-        loss_of: runs a setting and says what it loses; called for few of the grid.
-        start: of the grid; nothing that does more is looked at.
+        loss_of: runs a setting and returns its loss; called for few settings of the grid.
+        start: a setting of the grid; settings that do more are not tried.
     """
     rates = [rate for rate in RATES if rate <= start.samples_per_second]
 
     def loss_at(rate: float) -> float:
         return loss_of(replace(start, samples_per_second=rate))
 
-    # rates[high] is good enough, all below rates[low] are not. The lowest comes first: it was run anyway.
+    # rates[high] is good enough, all below rates[low] are not. Begin with the lowest: it was run already.
     low, high = (0, 0) if loss_at(rates[0]) <= most_loss else (1, len(rates) - 1)
     while low < high:
         middle = (low + high) // 2
@@ -223,13 +225,13 @@ def fast_enough(
     loss_of: Callable[[IngestSettings], float],
     least_speed: float,
 ) -> IngestSettings:
-    """Of the settings that are predicted to reach a speed, the one that loses least.
+    """The setting that loses least among those predicted to reach a speed.
 
-    Tried are the slowest of them: they look at most. Only where none reaches it, crops are embedded at the
-    first exit alone: that makes queries slower.
+    Only the slowest of them are tried, because they look at most. If none reaches the speed, crops are
+    embedded at the first exit only, which makes queries slower.
 
     Raises:
-        UsageError: none reaches it.
+        UsageError: no setting reaches the speed.
     """
     for depth in (None, 1):
         by_speed = sorted(grid(depth), key=speed_of)
@@ -245,7 +247,7 @@ def fast_enough(
 
 
 def on_the_front(trials: Sequence[Trial]) -> list[Trial]:
-    """The trials that no other beats in speed without losing more, slowest first."""
+    """The trials that no other trial beats in speed without losing more, slowest first."""
     front: list[Trial] = []
     for trial in sorted(trials, key=lambda t: (-t.measured_speed, t.loss)):
         if not front or trial.loss < front[-1].loss:

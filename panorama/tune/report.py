@@ -1,4 +1,4 @@
-"""What tuning measured enters; its account leaves, as lines for people and as JSON."""
+"""The measurements of tuning come in; a report goes out, as lines for people and as JSON."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from panorama.tune.sample import Decoded, Stretch
 
 HEAD = "   a second  pixels  crops  exits  predicted  measured   loss"
 REVIEWED = "  reviewed"
-"""One column more where reviewed answers are asked."""
+"""One more column, if reviewed answers count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Networks:
-    """What the two networks take on this machine.
+    """The times of the two networks on this computer.
 
     Attributes:
-        work: the batches and threads that were quickest.
-        proposal_seconds: of one picture, by side, with these.
-        embed_seconds: of one crop, by the number of exits that it is taken to.
+        work: the fastest batches and threads.
+        proposal_seconds: of one picture with these, by side.
+        embed_seconds: of one crop with these, by the number of exits it is taken to.
     """
 
     work: Work
@@ -40,12 +40,12 @@ class TuneReport:
     Attributes:
         stretches: the sample.
         unread: why some files are not in it.
-        decoded: what reading the sample alone takes.
-        networks: what the networks take.
-        model: the cost model, with the runs that it is made of.
+        decoded: the cost of reading the sample.
+        networks: the times of the networks.
+        model: the cost model, with the runs it is based on.
         trials: every setting that was run, slowest first.
-        things: how many things the loss is the mean of.
-        profile: what was chosen; its speeds are those of a run of its own.
+        things: number of things that the loss is averaged over.
+        profile: the choice; its speeds come from runs of its own.
         review: the reviewed answers in the sample.
     """
 
@@ -109,7 +109,7 @@ class TuneReport:
         ]
 
     def _against_usual(self) -> Iterator[str]:
-        """What the choice gains and loses beside the settings that `index` has without a profile."""
+        """What the choice gains and loses compared with the settings that `index` uses without a profile."""
         usual = next((trial for trial in self.trials if trial.settings == USUAL), None)
         if usual is None:
             return
@@ -123,7 +123,7 @@ class TuneReport:
         )
 
     def _shallow(self) -> Iterator[str]:
-        """What it would save to embed at the first exit alone."""
+        """What embedding at the first exit alone would save."""
         chosen = self.profile.settings
         shallow = next((t for t in self.trials if t.settings == replace(chosen, depth=1)), None)
         if shallow is None or chosen.depth is not None:
@@ -135,7 +135,7 @@ class TuneReport:
         )
 
     def _measured(self) -> list[str]:
-        """The machine and the footage."""
+        """The computer and the footage."""
         counts, decoded, networks = self.model.dense.counts, self.decoded, self.networks
         looked = counts["samples"] - counts["unchanged"]
         millis = ", ".join(f"{s * 1000:.1f} at {n} pixels" for n, s in networks.proposal_seconds.items())
@@ -164,7 +164,7 @@ class TuneReport:
         ]
 
     def _reviewed(self) -> Iterator[str]:
-        """What somebody had said of answers from the sample."""
+        """The reviewed answers in the sample."""
         marks = self.review.marks
         if not marks:
             return
@@ -175,7 +175,7 @@ class TuneReport:
 
 
 def _row(trial: Trial, is_front: bool) -> str:
-    """One line of the table; a star where no other setting is both quicker and loses less."""
+    """One line of the table; a star if no other setting is both faster and loses less."""
     settings = trial.settings
     predicted = "" if trial.predicted_speed is None else f"{trial.predicted_speed:.1f}x"
     return (

@@ -1,8 +1,8 @@
-"""Answers that somebody said yes or no to enter; the share that a library of a sample tells otherwise leaves.
+"""Reviewed answers come in; the share of them that a library of the sample contradicts goes out.
 
-A yes is told as it was said where the entity is accepted in that frame and at that place, a no where it is
-not. The entity is asked for by its other pictures, those that were not cut from the sample, as long as there
-are any: a picture finds the track that it was cut from.
+A library confirms a yes if it accepts the entity in that frame at that place, and a no if it does not. The
+entity is searched by its other images, those not cut from the sample, if there are any: an image always finds
+the track that it was cut from.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from panorama.library import Library
 
 LEAST_REVIEWED = 5
-"""So many reviewed answers in a sample say something about settings; fewer are left out."""
+"""Fewest reviewed answers in a sample that count; fewer say too little about settings."""
 
 _ACCEPTED = "SELECT x1, y1, x2, y2 FROM (SELECT frames WHERE entity = ?) WHERE video = ? AND frame = ?"
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A reviewed answer where it lies in the sample.
+    """A reviewed answer and its place in the sample.
 
     Attributes:
-        stretch: the name of its stretch.
-        frame: counted from the stretch's first.
-        said: what was said, with the place in pixels.
+        stretch: name of the stretch.
+        frame: counted from the stretch's first frame.
+        said: the review, with the place in pixels.
     """
 
     stretch: str
@@ -53,10 +53,11 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """All reviewed answers in a sample, and the pictures that are asked by.
+    """All reviewed answers in a sample, and the images to search by.
 
     Attributes:
-        album: by entity, as it is registered in libraries of the sample.
+        marks: the reviewed answers.
+        album: by entity, as registered in libraries of the sample.
     """
 
     marks: tuple[Mark, ...]
@@ -68,7 +69,7 @@ class Review:
         return len(self.marks) >= LEAST_REVIEWED
 
     def otherwise(self, asked: Answering) -> float:
-        """Share of the answers that a library in which the album is registered tells otherwise."""
+        """Share of the answers that a library with this album registered contradicts."""
         wrong = sum(_accepted(asked, mark) != mark.said.right for mark in self.marks)
         return wrong / len(self.marks)
 
@@ -83,12 +84,12 @@ def _accepted(asked: Answering, mark: Mark) -> bool:
 
 
 def name_of(entity: str) -> str:
-    """Under which an entity is registered in a library of the sample: no name of that, and never too long."""
+    """The name of an entity in a library of the sample: never taken, and never too long."""
     return f"reviewed-{hashlib.sha256(entity.encode()).hexdigest()[:32]}"
 
 
 def said_of(library: Library, found: Found) -> dict[Path, list[Reviewed]]:
-    """By file, what somebody said of answers from it; files of which nothing was said are left out."""
+    """The reviewed answers by file; files without any are left out."""
     if not library.exists:
         return {}
     held = set(library.videos().column("uri").to_pylist())
@@ -100,7 +101,7 @@ def said_of(library: Library, found: Found) -> dict[Path, list[Reviewed]]:
 def moments_together(
     said: Mapping[Path, Sequence[Reviewed]], seconds: float, most: int
 ) -> list[tuple[Path, list[float]]]:
-    """Moments of answers that lie within `seconds` of one file, at most so many groups, the largest first."""
+    """Groups of moments within `seconds` of each other in one file: at most `most`, the largest first."""
     left = {path: np.sort([one.seconds for one in some]) for path, some in said.items()}
     groups: list[tuple[Path, list[float]]] = []
     while len(groups) < most and any(len(times) for times in left.values()):
@@ -112,20 +113,20 @@ def moments_together(
 
 
 def _densest(times: NDArray[np.float64], seconds: float) -> slice:
-    """Which of some sorted times (N,), at least one, are the most within `seconds`."""
+    """The slice of sorted times (N,), at least one, with the most times within `seconds`."""
     counts = np.searchsorted(times, times + seconds, side="right") - np.arange(len(times))
     first = int(np.argmax(counts))
     return slice(first, first + int(counts[first]))
 
 
 def start_around(moments: Sequence[float], seconds: float, duration: float) -> float:
-    """When a stretch of `seconds` begins that has some moments in its middle, within the video."""
+    """Start of a stretch of `seconds` with some moments in its middle, inside the video."""
     start = (min(moments) + max(moments) - seconds) / 2
     return max(0.0, min(start, duration - seconds))
 
 
 def review_of(library: Library, marks: Sequence[Mark], embedder: Embedder) -> Review:
-    """What the marks of a sample are judged by."""
+    """The review of a sample's marks, with the images to search by."""
     inside = {mark.said.exemplar_id for mark in marks}
     album = {}
     for entity in sorted({mark.said.entity for mark in marks}):
@@ -138,7 +139,7 @@ def review_of(library: Library, marks: Sequence[Mark], embedder: Embedder) -> Re
 
 
 def _registered(one: Exemplar, embedder: Embedder) -> list[NewExemplar]:
-    """A picture as it is registered in a library of the sample; none where its file is lost."""
+    """An image as registered in a library of the sample; empty if its file is lost."""
     try:
         picture = Picture(decode_picture(one.picture.read_bytes(), str(one.picture)), one.source)
     except (OSError, BadImage):

@@ -1,4 +1,4 @@
-"""Videos enter; a few stretches of a few of them leave, and what indexing these takes and gives, for real."""
+"""Videos come in; short stretches of a few of them go out, and what indexing these really costs and finds."""
 
 from __future__ import annotations
 
@@ -33,38 +33,38 @@ from panorama.tune.reviewed import Mark, Review, moments_together, start_around
 from panorama.video import Found, FoundVideo, StretchReader, VideoFrame, check_name, open_video
 
 MOST_FILES = 4
-"""So many files are sampled, evenly spread over those found."""
+"""Number of files sampled, evenly spread over those found."""
 
 SCANNED_BYTES = 1 << 30
-"""To begin in the middle of a file its packets are read once; of a larger file the beginning is taken."""
+"""To start in the middle of a file, its packets are read once; larger files are sampled at the beginning."""
 
 LEAST_SECONDS = 2
-"""Of a sample. In less the lowest rate looks once, and loses nothing against any other."""
+"""Shortest sample. In a shorter one, the lowest rate samples once and loses nothing against other rates."""
 
 PICTURES = 16
-"""Frames that are kept to time the networks on."""
+"""Frames kept to time the networks on."""
 
 EXAMPLES = 12
-"""Things that the densest run found and that every other is asked for."""
+"""Things found by the densest run that every other run is asked for."""
 
-# Of each track the best view: what moves by its own size first, then what is in sight for long.
+# The best view of each track: first things that move by their own size, then those longest in sight.
 _EXAMPLES = f"""{VIEWS.format(order=BEST_FIRST)}
 SELECT crop_id FROM views WHERE place = 1 AND share <= {MOST_OF_FRAME} AND side >= {LEAST_SIDE}
 ORDER BY path >= side DESC, end_time - start_time DESC, crop_id LIMIT ?
 """
 
 Frame = tuple[str, int]
-"""A video and the number of a frame."""
+"""A video and a frame number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a library of the sample says of some entities.
+    """What a library of the sample answers about some entities.
 
     Attributes:
         found: by entity, the frames in which it was accepted.
-        scores: by entity, the best score of every frame in which anything was to be seen.
-        otherwise: share of reviewed answers that it tells otherwise; None where there are too few.
+        scores: by entity, the best score of every frame that has any.
+        otherwise: share of reviewed answers that it contradicts; None if there are too few.
     """
 
     found: Mapping[str, frozenset[Frame]]
@@ -77,8 +77,10 @@ class Stretch:
     """Some seconds of one video.
 
     Attributes:
-        name: under which the scratch library lists it.
-        marks: answers from it that somebody said yes or no to.
+        name: in the scratch library.
+        path: of the video.
+        start_seconds, seconds: start and length.
+        marks: reviewed answers in it.
     """
 
     name: str
@@ -88,18 +90,18 @@ class Stretch:
     marks: tuple[Mark, ...] = ()
 
     def open(self, threads: int) -> StretchReader:
-        """A reader to which this is all."""
+        """A reader of this stretch alone."""
         return StretchReader(open_video(self.path, threads=threads), self.start_seconds, self.seconds)
 
 
 def choose_stretches(
     found: Found, seconds: float, said: Mapping[Path, Sequence[Reviewed]] | None = None
 ) -> tuple[list[Stretch], list[str]]:
-    """Stretches of `seconds` in all from some of the videos; and why others cannot be read.
+    """Choose stretches of `seconds` in total from some of the videos; also returns why others cannot be read.
 
     Args:
-        said: what somebody said of answers, by file. Where most of these lie stretches are taken first,
-            several of one file where it has several such places; of other files the middle is taken.
+        said: reviewed answers by file. Stretches with most of these come first, several from one file if it
+            has several such places; other files contribute their middle.
 
     Raises:
         VideoError: no video was found, or none of those tried can be read.
@@ -132,7 +134,7 @@ def choose_stretches(
 
 
 def _spread(videos: Sequence[FoundVideo]) -> list[FoundVideo]:
-    """Some evenly spread ones first, then the others."""
+    """Some evenly spread videos first, then the others."""
     count = min(MOST_FILES, len(videos))
     first = [int((i + 0.5) * len(videos) / count) for i in range(count)]
     return [videos[i] for i in first] + [video for i, video in enumerate(videos) if i not in first]
@@ -142,7 +144,7 @@ def _stretch(video: FoundVideo, number: int, seconds: float, moments: Sequence[f
     check_name(video.path.resolve())
     start = 0.0
     with open_video(video.path, threads=1) as reader:
-        next(iter(reader.frames()))  # one that opens may still not decode
+        next(iter(reader.frames()))  # a video that opens may still fail to decode
         reader.check_reached()
         duration = reader.info.duration_seconds
         small = video.path.is_dir() or video.path.stat().st_size <= SCANNED_BYTES
@@ -154,7 +156,7 @@ def _stretch(video: FoundVideo, number: int, seconds: float, moments: Sequence[f
 
 
 def _marks(stretch: Stretch, said: Sequence[Reviewed]) -> tuple[Mark, ...]:
-    """Those of the reviewed answers that lie in the stretch, with frames counted from its first."""
+    """The reviewed answers that lie in the stretch, with frames counted from its first."""
     with stretch.open(threads=1) as reader:
         first, count = reader.first_frame, len(reader.times())
         reader.check_reached()
@@ -164,11 +166,11 @@ def _marks(stretch: Stretch, said: Sequence[Reviewed]) -> tuple[Mark, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What reading the sample alone takes.
+    """The cost of reading the sample.
 
     Attributes:
         video_seconds, wall_seconds, frames: of all stretches.
-        processor_seconds: of all threads that decode; on a busy machine it is the steadier figure.
+        processor_seconds: of all decoding threads; steadier than wall time on a busy computer.
         pictures: a few whole frames as displayed, (H, W, 3), no larger than the proposer sees.
     """
 
@@ -180,11 +182,11 @@ class Decoded:
 
 
 def decode_sample(stretches: Sequence[Stretch], threads: int, side: int) -> Decoded:
-    """Read every stretch once, doing nothing with it.
+    """Read every stretch once, and do nothing else with it.
 
     Raises:
         VideoError: a stretch has no frame that can be decoded.
-        UsageError: all are too short for one rate to differ from another.
+        UsageError: the sample is too short for rates to differ.
     """
     frames, video_seconds, wall, processor = 0, 0.0, 0.0, 0.0
     pictures: list[Image] = []
@@ -205,7 +207,7 @@ def decode_sample(stretches: Sequence[Stretch], threads: int, side: int) -> Deco
             frames += last.index + 1
             video_seconds += last.time_seconds + 1 / (reader.info.average_rate or 25.0)
             pictures += [frame.rgb(*small_size(reader.info, side)) for frame in kept]
-    if round(video_seconds) < LEAST_SECONDS:  # stretches end with whole frames
+    if round(video_seconds) < LEAST_SECONDS:  # round, since stretches end with whole frames
         raise UsageError(
             f"the sample is {video_seconds:.2g} s of video, too short to judge settings by, and they stay as"
             f" they are; name at least {LEAST_SECONDS} s of footage, better a minute of what happens"
@@ -215,7 +217,7 @@ def decode_sample(stretches: Sequence[Stretch], threads: int, side: int) -> Deco
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """A small library of the sample, made with some settings and asked."""
+    """A small library of the sample, indexed with some settings."""
 
     store: Store
     embedder: Embedder
@@ -235,10 +237,10 @@ class Scratch:
         return [decode_picture(found[crop_id]) for crop_id in ids]
 
     def answers(self, album: Mapping[str, Sequence[NewExemplar]], review: Review | None = None) -> Answers:
-        """In which frames each entity of an album, which is registered here, is found, and how surely.
+        """Register an album here; the frames in which each of its entities is found, and how certainly.
 
         Args:
-            review: told, too, is how many of these answers this library gives otherwise.
+            review: also measure how many of these answers this library contradicts.
         """
         registered = {**album, **(review.album if review else {})}
         if registered:
@@ -268,14 +270,16 @@ def album_of(pictures: Sequence[NDArray[np.uint8]], embedder: Embedder) -> dict[
 
 
 def loss_between(dense: Answers, other: Answers) -> float:
-    """What the other answers lose beside the dense ones.
+    """How much the other answers lose compared with the dense ones.
 
-    It is 1 - average precision, the mean over entities that the dense ones find, or the share of reviewed
-    answers that are told otherwise beyond those that the dense ones tell otherwise too, if that is larger:
-    what was reviewed had been found once, so it alone would not tell of what is found only by looking closer.
+    It is 1 - average precision, averaged over the entities that the dense answers find, or, if larger, the
+    share of reviewed answers that the other ones contradict beyond those that the dense ones contradict too.
+    Reviewed answers alone would miss things that only closer looking finds, because each was found once
+    already.
 
-    The frames that the dense answers accept are the truth; the other ones rank frames. What both accept is
-    not compared: what lies at the border falls to one side or the other by chance.
+    The frames that the dense answers accept are the truth; the other answers rank frames. Their accepted
+    frames are not compared with the dense ones, since a frame near the threshold falls to one side or the
+    other by chance.
 
     Raises:
         UsageError: the dense answers hold nothing to compare with.
@@ -297,7 +301,7 @@ def loss_between(dense: Answers, other: Answers) -> float:
 
 @dataclass(slots=True)
 class _Counts:
-    """Summed over the parcels of a run."""
+    """Sums over the parcels of a run."""
 
     wall_seconds: float = 0.0
     video_seconds: float = 0.0
@@ -325,8 +329,8 @@ class _Counts:
 def index_sample(place: Path, stretches: Sequence[Stretch], indexer: Indexer) -> Scratch:
     """Index every stretch into a new library, as `index` would, with its settings and threads.
 
-    The times of stages are those of their own threads and of those where the networks run; of the threads
-    that decode, only of the one that hands on.
+    The times of stages include their own threads and the networks' processes; of the decoding threads they
+    include only the one that passes frames on.
 
     Raises:
         VideoError: a stretch cannot be read.

@@ -1,6 +1,6 @@
-"""A folder for libraries of a sample leaves, which goes when the work ends, as does what killed runs left.
+"""A folder for libraries of a sample goes out; it is deleted when the work ends, like those of killed runs.
 
-Libraries hold pictures out of the footage, which are nobody's to find.
+These libraries hold pictures of the footage, which nobody else should find.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from panorama.store.files.locks import FileLock, is_held
 
 PREFIX = "panorama-tune-"
 STOPPING = (signal.SIGTERM, signal.SIGHUP)
-"""Sent to end a process, which they do at once where nobody heeds them."""
+"""Signals that ask a process to end; it ends at once if it does not handle them."""
 
 _LOCK = "lock"
 _WITHOUT_LOCK_SECONDS = 86400.0
-"""A folder of an earlier version, or one just made, has no lock: one so old is nobody's any more."""
+"""Folders of earlier versions, or just created, have no lock; one older than this is abandoned."""
 
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A folder that goes with the block, also where the process is told to end; of the user's alone."""
+    """Context manager: a private folder that is deleted at the end, also if the process is asked to end."""
     sweep()
     with stopping_unwinds(), tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
         lock = FileLock.take(Path(folder) / _LOCK)
@@ -41,7 +41,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def sweep() -> int:
-    """Delete the folders of this user's runs that were killed; how many."""
+    """Delete the folders that killed runs of this user left; returns how many."""
     left = [path for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*") if _is_left(path)]
     for path in left:
         shutil.rmtree(path, ignore_errors=True)
@@ -55,15 +55,16 @@ def _is_left(path: Path) -> bool:
             return False
         if (path / _LOCK).exists():
             return not is_held(path / _LOCK)
-        return abs(time.time() - found.st_mtime) > _WITHOUT_LOCK_SECONDS  # the clock may be set back
+        return abs(time.time() - found.st_mtime) > _WITHOUT_LOCK_SECONDS  # abs: the clock may be set back
     return False
 
 
 @contextmanager
 def stopping_unwinds() -> Iterator[None]:
-    """Within it, what ends the process does so as Ctrl-C does: what is open is put away, and then it ends.
+    """Context manager: signals that end the process first unwind it, like Ctrl-C, so that clean-up runs.
 
-    Whoever ignores or heeds the signals is not disturbed; only the main thread may change it.
+    Signals that the program ignores or handles stay as they are. Only the main thread can change handlers;
+    other threads do nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -71,7 +72,7 @@ def stopping_unwinds() -> Iterator[None]:
     told: list[int] = []
 
     def stop(number: int, _: FrameType | None) -> None:
-        if not told:  # told twice, it puts away what it was about to all the same
+        if not told:  # a second signal must not interrupt the clean-up
             told.append(number)
             raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""Footage enters; the cheapest settings that answer about as well as the densest leave, as a profile."""
+"""Footage comes in; the cheapest settings that answer about as well as the densest go out, as a profile."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ if TYPE_CHECKING:
 
 SAMPLE_SECONDS = 60.0
 MARGIN = 0.02
-"""What the choice may lose more than the usual settings do, where nobody says how much it may lose."""
+"""How much more than the usual settings the choice may lose, if no limit is given."""
 
 PROPOSAL_BATCHES = (4, PROPOSAL_BATCH)
 EMBED_BATCHES = (16, EMBED_BATCH)
 TURNS = 3
-"""The choice is timed so often, in turn with the runs that predict it: something else may be running."""
+"""How often the choice is timed, in turn with the runs that predict it, as other processes may be running."""
 
 WORTH = 0.9
-"""Batches and threads other than the usual are taken where they need less than this share of the time."""
+"""Other batches and threads than the usual are taken if they need less than this share of the time."""
 
 
 @checked
@@ -80,17 +80,20 @@ def tune(
     """Try settings on a sample of footage and choose; nothing is kept, see `indexing.profile.remember`.
 
     Args:
-        library: whose models are used; it need not exist yet.
+        library: its models are used; the library need not exist yet.
         paths: files, folders and globs, as for `index`.
         seconds: length of the sample.
-        most_loss: share of the densest setting's answers that may be lost; the cheapest such is chosen. None
-            for what the usual settings lose, and `MARGIN` more: the choice then never does more than these.
-        least_speed: choose what loses least among settings predicted to reach so many times real time.
+        most_loss: share of the densest setting's answers that may be lost; the cheapest setting within it is
+            chosen. None for what the usual settings lose plus `MARGIN`; the choice then never does more work
+            than these.
+        least_speed: choose the setting that loses least among those predicted to reach this multiple of real
+            time.
         tell: called with a line about each step.
 
     Raises:
-        UsageError: a number is out of range, no setting is as fast, or the sample shows nothing to judge by.
-        VideoError: no video, or none that can be read.
+        UsageError: a number is out of range, no setting is fast enough, or the sample shows nothing to judge
+            by.
+        VideoError: there is no video, or none that can be read.
     """
     _check(seconds, most_loss, least_speed)
     found = find_videos(
@@ -122,7 +125,7 @@ def tune(
 
 
 def _without_own_clips(found: Found, library: Library) -> Found:
-    """What `index` would take: clips that Panorama cut and that nobody named are no footage."""
+    """The videos that `index` would take: without clips that Panorama cut, unless they are named."""
     held = set(library.videos().column("uri").to_pylist()) if library.exists else set()
     videos = [
         video
@@ -133,7 +136,7 @@ def _without_own_clips(found: Found, library: Library) -> Found:
 
 
 def _check(seconds: float, most_loss: float | None, least_speed: float | None) -> None:
-    """Refuse numbers that cannot be, before minutes of work."""
+    """Refuse numbers that are out of range, before minutes of work."""
     if most_loss is not None and not 0 <= most_loss < 1:
         raise UsageError(f"--loss is a share from 0 to below 1, got {most_loss}")
     if not LEAST_SECONDS <= seconds <= 3600:
@@ -143,7 +146,7 @@ def _check(seconds: float, most_loss: float | None, least_speed: float | None) -
 
 
 class _Bench:
-    """Runs settings over the sample, each once for its answers; the chosen one again for its speed."""
+    """Runs settings over the sample: each once for its answers, and the chosen one again for its speed."""
 
     def __init__(
         self,
@@ -177,7 +180,7 @@ class _Bench:
 
     @property
     def model(self) -> CostModel:
-        """The cost model, by the best times so far of the two runs at the ends."""
+        """The cost model, from the best times so far of the two runs at the ends."""
         ends = self._best[DENSEST], self._best[SPARSEST]
         networks = self._networks
         return CostModel(*ends, networks.proposal_seconds, networks.embed_seconds, self._work.threads.cores)
@@ -191,7 +194,7 @@ class _Bench:
         return self.trials[settings].loss
 
     def choose(self, most_loss: float | None, least_speed: float | None) -> IngestSettings:
-        """What loses least among what is as fast as asked for, else the cheapest that loses little enough."""
+        """The setting that loses least at the requested speed; else the cheapest that loses little enough."""
         if least_speed is not None:
             return fast_enough(self.model.speed, self.loss, least_speed)
         if most_loss is not None:
@@ -199,14 +202,14 @@ class _Bench:
         return cheapest(self.loss, self.loss(USUAL) + MARGIN, USUAL)
 
     def confirm(self, settings: IngestSettings) -> Profile:
-        """The profile of a setting, its speed predicted and measured at the same time.
+        """The profile of a setting, with its speed predicted and measured at the same time.
 
-        What predicts it is run in turn with it: a machine that is busier now than it was before is so for
-        both. Of all turns the best times count.
+        It takes turns with the runs that predict it, so that a computer that has become busier slows all of
+        them. The best times of all turns count.
         """
         loss = self.loss(settings)
         if settings.depth is None and self._embedder.exits > 1:
-            self.loss(replace(settings, depth=1))  # told beside the choice: its price is paid by queries
+            self.loss(replace(settings, depth=1))  # reported next to the choice: it makes queries slower
         self._tell(f"timing {describe(settings)} in turn with what predicts it ...")
         for _ in range(TURNS):
             for each in dict.fromkeys((DENSEST, settings, SPARSEST)):
@@ -219,11 +222,11 @@ class _Bench:
         return self._turn(settings)
 
     def _turn(self, settings: IngestSettings) -> Scratch:
-        """A library of the sample, with the best times so far."""
+        """Index the sample into a library, and update the best times."""
         self._runs += 1
         indexer = Indexer(self._embedder, self._proposer, settings, self._work)
         scratch = index_sample(self._folder / str(self._runs), self._stretches, indexer)
-        # Decoding has threads of its own; these were timed while nothing else ran.
+        # Decoding has threads of its own, which were timed while nothing else ran.
         stages = {**scratch.timed.stage_seconds, "decode": self._decoded.processor_seconds}
         timed = replace(scratch.timed, stage_seconds=stages)
         best = self._best.get(settings)
@@ -244,7 +247,8 @@ class _Bench:
 def time_networks(proposer: Proposer, embedder: Embedder, pictures: Sequence[Image]) -> Networks:
     """Time both networks on pictures of the sample: batches and threads first, then the proposer's sides.
 
-    The choice is by the slower of the two networks side by side, or by all cores where they do not suffice.
+    Batches and threads are chosen by the slower of the two networks running side by side, or by the total
+    work if the cores do not suffice for both.
     """
     largest = max(SIDES)
     crops = [
@@ -261,7 +265,7 @@ def time_networks(proposer: Proposer, embedder: Embedder, pictures: Sequence[Ima
         p, e = propose[work.proposal_batch], embed[work.embed_batch]
         together = max(p, e, (p + e) * work.threads.network / work.threads.cores)
         if threads is None:
-            # The usual batches unless others are worth it.
+            # Keep the usual batches unless others are worth it.
             p, e = propose[usual.proposal_batch], embed[usual.embed_batch]
             best_seconds = max(p, e, (p + e) * usual.threads.network / usual.threads.cores)
         if together < WORTH * best_seconds:
@@ -277,19 +281,19 @@ def time_networks(proposer: Proposer, embedder: Embedder, pictures: Sequence[Ima
 
 
 def _to(embedder: Embedder, depth: int) -> Callable[[list[Image]], Later[Any]]:
-    """What takes crops to so many exits."""
+    """A function that takes crops to this many exits."""
     return lambda crops: embedder.embed_to_later(crops, depth)
 
 
 def _use(work: Work, *models: Proposer | Embedder) -> None:
-    """Have all libraries use so many threads, also where the networks run."""
+    """Set the threads of all libraries, also in the networks' processes."""
     threads = work.threads.apply()
     for model in models:
         model.use_threads(threads.network)
 
 
 def _thread_counts() -> list[int | None]:
-    """The usual number of threads, and twice as many where there are cores for them."""
+    """The usual number of threads, and twice as many if there are cores for them."""
     usual = Threads.here()
     if "OMP_NUM_THREADS" in os.environ or 2 * usual.network > usual.cores:
         return [None]
@@ -299,9 +303,9 @@ def _thread_counts() -> list[int | None]:
 def _per_picture(
     step: Callable[[list[Image]], Later[Any]], pictures: Sequence[Image], batch: int
 ) -> tuple[float, float]:
-    """Seconds, and seconds of processor time, for one picture in batches of that size.
+    """Wall seconds and processor seconds per picture, in batches of this size.
 
-    The better of two rounds each, after one that warms up.
+    The better of two rounds each, after a warm-up.
     """
     some = [pictures[i % len(pictures)] for i in range(2 * batch)]
     step(some[:batch]).result()
@@ -318,6 +322,6 @@ def _per_picture(
 
 
 def _within(picture: Image, side: int) -> Image:
-    """The picture with a longest side of at most `side`, by leaving out pixels: only its size counts here."""
+    """The picture with a longest side of at most `side`, by skipping pixels: only its size matters here."""
     step = -(-max(picture.shape[:2]) // side)
     return picture[::step, ::step]

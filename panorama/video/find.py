@@ -49,8 +49,8 @@ class FoundVideo:
     Attributes:
         path: the file, or the folder of pictures.
         root: the folder that was named; for a file named directly, its folder.
-        name: path relative to `root`, with '/' separators.
-        named: whether the file itself was named, not a folder that it lies in.
+        name: path relative to `root`, with '/' as separator.
+        named: whether the file itself was named, rather than a folder that contains it.
     """
 
     path: Path

@@ -1,4 +1,4 @@
-"""Opens a DuckDB that sees one snapshot of a library and nothing else: file lists enter, relations leave."""
+"""File lists of one snapshot come in; a DuckDB goes out that holds its relations and reads nothing else."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MATCHED_COLUMNS = {
         **_INSTANTS,
     },
 }
-"""Relations that exist only after matching: the engine makes them when a statement names one."""
+"""Relations that exist only after matching: the engine creates them when a statement names one."""
 
 _BOXED = ("x1", "y1", "x2", "y2")
 RELATION_COLUMNS: dict[str, frozenset[str]] = {
@@ -57,17 +57,18 @@ RELATION_COLUMNS: dict[str, frozenset[str]] = {
     "zones": frozenset(("zone", "camera", "kind", "points")),
     **{name: frozenset(columns) for name, columns in MATCHED_COLUMNS.items()},
 }
-"""What each relation shows; the views below are held to it by a test."""
+"""The columns of each relation; a test holds the views below to it."""
 
 SCHEMA = "_panorama"
-"""Where the tables as stored lie; rewritten SQL uses them, people use the relations over them."""
+"""Schema of the tables as stored. Rewritten SQL uses them; people use the relations over them."""
 
 
 class SnapshotLike(Protocol):
-    """What the engine reads of a snapshot (see panorama.store.Snapshot).
+    """What the engine reads from a snapshot (see panorama.store.Snapshot).
 
-    `videos` has the columns of the relation and `segment`; `files` maps table to absolute Parquet paths, a
-    table without rows has none; `entities` has the columns of the relation; `zones` are shapes of cameras.
+    `videos` has the columns of the relation and `segment`; `files` maps each table to its absolute Parquet
+    paths (none for a table without rows); `entities` has the columns of the relation; `zones` are shapes of
+    cameras.
     """
 
     @property
@@ -92,10 +93,10 @@ class Limits:
     """What one query may use.
 
     Attributes:
-        seconds: wall time, None for no limit.
-        memory: of DuckDB, for example '4GB' or '500 MiB'; None for its own default.
-        threads: None for one per core.
-        expressions: how deep an expression may nest; DuckDB's default overflows small stacks.
+        seconds: wall time; None for no limit.
+        memory: of DuckDB, for example '4GB' or '500 MiB'; None for DuckDB's default.
+        threads: of DuckDB; None for one per core that the process may use.
+        expressions: how deep expressions may nest; DuckDB's default overflows small stacks.
     """
 
     seconds: float | None = None
@@ -112,7 +113,7 @@ class Limits:
 
     @property
     def memory_bytes(self) -> int:
-        """The limit of memory as a number."""
+        """The memory limit in bytes."""
         found = _MEMORY.fullmatch(self.memory or "")
         if found is None:
             raise UsageError(f"memory is written like '500MB', '4GB' or '1.5GiB', got {self.memory!r}")
@@ -175,7 +176,7 @@ STORED_COLUMNS = {
     "pictures": {"segment": "INTEGER", "frame": "BIGINT", "picture": "VARCHAR"},
 }
 
-# Rows of segments that no video names any more, in files that hold other segments too, vanish in the joins.
+# The joins drop rows of segments that belong to no video any more; files may still hold such rows.
 _VIEWS = (
     "CREATE VIEW videos AS SELECT video, uri, camera, duration, width, height, frames, start_clock,"
     " time_zone, start_utc, indexed_at FROM _panorama.videos",
@@ -204,9 +205,9 @@ _PICTURES = {
     "picture": "p.picture",
     "joined": " LEFT JOIN _panorama.pictures p ON p.segment = f.segment AND p.frame = f.frame",
 }
-"""Joined only where a library has any: who reads the frames of films pays nothing for it."""
+"""Joined only if a library has pictures, so that it costs libraries of video files nothing."""
 
-# Named by a macro, which is not planned until a statement reads the table: most read none of them.
+# A macro names the files: DuckDB plans it only when a statement reads the table, and most read none.
 _FILES = f"CREATE OR REPLACE MACRO {SCHEMA}.{{table}}_files() AS {{files}}"
 _TABLE_FUNCTIONS = """
     SELECT DISTINCT lower(function_name) FROM duckdb_functions()
@@ -218,12 +219,12 @@ _PLACEHOLDER = "CREATE VIEW {name} AS SELECT {columns} FROM (SELECT error({messa
 def connect(
     snapshot: SnapshotLike, limits: Limits, listed: dict[str, object] | None = None
 ) -> duckdb.DuckDBPyConnection:
-    """An in-memory DuckDB with the relations of the snapshot, locked: no file outside the lists can be read.
+    """An in-memory DuckDB with the relations of the snapshot, locked: it reads no file outside the lists.
 
-    `sightings` and `moments` are listed, but hold nothing until the engine makes them for one statement.
+    `sightings` and `moments` are listed, but hold nothing until the engine fills them for one statement.
 
     Args:
-        listed: what its tables were made of is noted here.
+        listed: receives what the tables were made from.
     """
     connection = duckdb.connect(":memory:")
     _lock(connection, snapshot, limits)
@@ -243,12 +244,12 @@ def connect(
 
 
 class Tables:
-    """A connection that is kept while the library goes on: another snapshot takes the place of the last one.
+    """A connection that outlives changes of the library: a new snapshot replaces the previous one in it.
 
-    To list its files and to copy its videos takes a tenth of what a new connection with its views does.
+    Listing its files and copying its videos takes a tenth of the time of a new connection with its views.
 
     Args:
-        limits: of every statement.
+        limits: for every statement.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -269,7 +270,7 @@ class Tables:
                 try:
                     _list(self._connection, snapshot, self._listed)
                 except BaseException:
-                    self.close()  # some of its tables are those of the last snapshot
+                    self.close()  # some of its tables still belong to the previous snapshot
                     raise
         if self._connection is None:
             self._listed, self._lasting = {}, _lasting(snapshot)
@@ -278,29 +279,29 @@ class Tables:
         return self._connection
 
     def functions(self, cursor: duckdb.DuckDBPyConnection) -> frozenset[str]:
-        """The names of all table functions of DuckDB's own."""
-        if self._functions is None:  # a hundredth of a second, so once
+        """The names of all built-in table functions of DuckDB."""
+        if self._functions is None:  # takes a hundredth of a second, so ask once
             self._functions = frozenset(name for (name,) in cursor.execute(_TABLE_FUNCTIONS).fetchall())
         return self._functions
 
     def leave(self) -> None:
-        """Let go of the snapshot, but not of the connection."""
+        """Release the snapshot, but keep the connection."""
         self._shown = None
 
     def close(self) -> None:
-        """Free the connection; the next snapshot gets another."""
+        """Close the connection; the next snapshot gets a new one."""
         connection = self._connection
-        self.drop()  # first: an interrupt must not leave one that is closed
+        self.drop()  # first, so that an interrupt leaves no closed connection behind
         if connection is not None:
             connection.close()
 
     def drop(self) -> None:
-        """Have another connection from now on; this one is not even closed."""
+        """Use a new connection from now on, without closing this one."""
         self._connection, self._shown = None, None
 
 
 def _lasting(snapshot: SnapshotLike) -> tuple[object, ...]:
-    """What a connection cannot change: where files lie, which tables have any, and the macros of shapes."""
+    """What a connection cannot change: the folders, which tables have files, and the macros of shapes."""
     stored = [table for table in STORED_COLUMNS if snapshot.files.get(table)]
     return _folders(snapshot), stored, tuple(snapshot.zones)
 
@@ -310,16 +311,16 @@ def _folders(snapshot: SnapshotLike) -> list[str]:
 
 
 def _list(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike, listed: dict[str, object]) -> None:
-    """The tables of the schema, which all views look into, in the place of those of an earlier snapshot.
+    """Fill the schema's tables, which all views read, in place of those of an earlier snapshot.
 
     Args:
-        listed: what those were made of, by name; tables of the same stay.
+        listed: what the current tables were made from, by name; tables with the same source stay.
     """
     for name, rows, columns in (
         ("videos", snapshot.videos, VIDEO_COLUMNS),
         ("entities", snapshot.entities, ENTITY_COLUMNS),
     ):
-        if listed.get(name) is not rows:  # a snapshot shares with the last one what did not change
+        if listed.get(name) is not rows:  # snapshots share tables that did not change
             _copy_table(connection, name, rows, columns)
             listed[name] = rows
     files = {table: snapshot.files.get(table, []) for table in STORED_COLUMNS}
@@ -329,25 +330,25 @@ def _list(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike, listed:
 
 
 def relation_with(name: str, target: str) -> str:
-    """What to say where a target lacks a column that the relation of its name has; '' where none does."""
+    """A hint if a target lacks a column that the relation of the same name has; '' otherwise."""
     has = name in RELATION_COLUMNS.get(target, ())
     return f" The relation has it: SELECT {name} FROM {target}" if has else ""
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike, limits: Limits) -> None:
-    """Settings that no statement can undo: the configuration is locked last."""
+    """Apply settings that no statement can undo: the configuration is locked last."""
     settings = {
         "allowed_directories": _sql_list(_folders(snapshot)),
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
         "allow_community_extensions": "false",
-        # Without this, a name in SQL could be a variable of the Python program that asks.
+        # Otherwise a name in SQL could refer to a variable of the calling Python program.
         "python_enable_replacements": "false",
         "temp_directory": "''",
         "max_expression_depth": str(limits.expressions),
-        # Files never change under their name: their footers, megabytes at a million crops, are read once.
+        # Files never change: read their footers, which are megabytes at a million crops, only once.
         "parquet_metadata_cache": "true",
-        # A join with the tracks that matched skips the row groups that hold none of them.
+        # Lets a join with the matched tracks skip row groups that contain none of them.
         "dynamic_or_filter_threshold": "4096",
     }
     if limits.memory is not None:
@@ -355,7 +356,7 @@ def _lock(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike, limits:
     if limits.threads is not None:
         settings["threads"] = str(int(limits.threads))
     for name, value in settings.items():
-        connection.execute(f"SET GLOBAL {name} = {value}")  # of every cursor
+        connection.execute(f"SET GLOBAL {name} = {value}")  # for every cursor
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 
@@ -363,9 +364,9 @@ def _lock(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike, limits:
 def _copy_table(
     connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table, columns: Mapping[str, str]
 ) -> None:
-    """A small catalog table, copied so that every cursor sees it."""
+    """Copy a small catalog table, so that every cursor sees it."""
     kinds = pa.schema({column: _ARROW[kind] for column, kind in columns.items()})
-    # In the types of the table: Arrow casts what has them for nothing, DuckDB plans every cast.
+    # Cast to the table's types here: Arrow does it for free if they match, while DuckDB plans every cast.
     typed = [
         rows.column(kind.name).cast(kind.type)
         if kind.name in rows.column_names
@@ -379,9 +380,9 @@ def _copy_table(
 def _show_stored(
     connection: duckdb.DuckDBPyConnection, table: str, columns: Mapping[str, str], files: list[str]
 ) -> None:
-    """Make the view of one stored table: whatever files are listed then, or no rows of the right types.
+    """Create the view of one stored table: over the files listed at query time, or empty with typed columns.
 
-    A connection lasts no longer than a table has files, or has none: see `_lasting`.
+    A connection does not outlive a change between having files and having none: see `_lasting`.
     """
     shown = f"{', '.join(columns)} FROM read_parquet({SCHEMA}.{table}_files())"
     if not files:

@@ -1,1 +1,1 @@
-"""Exemplars, crops and what was said of them enter; tracks with scores and bands leave."""
+"""Exemplars, crops and what users said about tracks come in; tracks with scores and bands go out."""

@@ -1,4 +1,4 @@
-"""Scored tracks of some entities enter; the same tracks leave, the undecided ones seen at deeper exits."""
+"""Scored tracks of some entities come in; the same tracks go out, the undecided ones seen at deeper exits."""
 
 from __future__ import annotations
 
@@ -14,28 +14,30 @@ from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN, Match
 from panorama.query.matching.scoring import Scored
 
 IsOpen = Callable[[NDArray[np.uint8], NDArray[np.float64], int], NDArray[np.bool_]]
-"""Which tracks, by (band, score, exit), are worth a deeper look."""
+"""Which tracks deserve a deeper look, by (band, score, exit)."""
 
 SecondLook = Callable[[Mapping[str, NDArray[np.int64]], int], Mapping[str, Scored]]
 """Scores the tracks of several entities at an exit, in full batches; tracks without crops may be missing."""
 
 
 class Cascade:
-    """Tracks of one entity on their way through the exits.
+    """The tracks of one entity on their way through the exits.
 
     Args:
         name: of the entity.
-        exit: where `scored` was taken.
-        best: the entity's best value by exit, where it is known; what is missing is found here.
+        calibrations: one per exit.
+        exit: the exit at which `scored` was computed.
+        scored: its tracks there.
+        best: the entity's known best values by exit; missing ones are found here.
 
     Attributes:
-        band, score, exit: (T,) of each track at the exit that decided it so far.
-        best: the entity's best value at every exit that was looked at, of each track without the exemplars
-            that are cut from it; not at one where only such were looked at that somebody pointed at and that
-            would not have come there by themselves: other tracks are compared with what others came to.
-        top: the same among these tracks, at every exit that they were seen at.
-        scenes: what these tracks were compared with, once they are settled.
-        unseen: (T,) those that were to be seen deeper than they were: the time was over.
+        band, score, exit: (T,) of each track, at the exit that decided it so far.
+        best: the entity's best value at every exit used, each track measured without the exemplars cut from
+            it. Missing for an exit that only confirmed tracks reached, and only because they were confirmed:
+            other tracks are compared with those that came there by themselves.
+        top: the best value among these tracks at every exit at which they were seen.
+        scenes: the references that these tracks were compared with, once they are settled.
+        unseen: (T,) tracks that should have been seen deeper when the time was over.
     """
 
     def __init__(
@@ -59,16 +61,16 @@ class Cascade:
         self.exit = np.full(len(scored.track_ids), exit, np.int16)
         self.unseen = np.zeros(len(scored.track_ids), np.bool_)
         self._said = scored.said
-        self._led = np.zeros(len(scored.track_ids), np.bool_)  # went deeper because it was said alone
+        self._led = np.zeros(len(scored.track_ids), np.bool_)  # went deeper only because it was confirmed
         every = np.arange(len(scored.track_ids))
         self.band, self.score, self._unaided = self._decided(scored, every, exit)
 
     def waiting(self, is_open: IsOpen, exit: int) -> NDArray[np.int64]:
-        """The tracks seen at `exit` that are worth a deeper look."""
+        """The tracks seen at `exit` that deserve a deeper look."""
         return self.track_ids[(self.exit == exit) & is_open(self.band, self.score, exit)]
 
     def take(self, again: Scored | None, waiting: NDArray[np.int64], exit: int) -> None:
-        """Decide the tracks that waited by what a deeper exit sees; those that it does not are `unseen`."""
+        """Decide the waiting tracks by the values of a deeper exit; tracks without values become `unseen`."""
         seen = waiting[:0] if again is None else again.track_ids
         self.unseen |= np.isin(self.track_ids, np.setdiff1d(waiting, seen))
         if again is None:
@@ -81,7 +83,7 @@ class Cascade:
     def _decided(
         self, scored: Scored, rows: NDArray[np.intp], exit: int
     ) -> tuple[NDArray[np.uint8], NDArray[np.float64], NDArray[np.float64]]:
-        """Bands, scores and scores without the exemplars that are cut from the track, each (T,)."""
+        """Bands, scores, and scores without the exemplars cut from the track itself, each (T,)."""
         calibration = self._calibrations[exit - 1]
         top = float(scored.unaided.max(initial=0.0))
         best = self.best.get(exit, top)
@@ -91,18 +93,19 @@ class Cascade:
         self._led[rows] |= scored.said & (decided == REJECTED)
         if exit == len(self._calibrations):
             decided[scored.said] = ACCEPTED
-        else:  # it is seen as deep as others are, so that its value is on their scale
+        else:  # confirmed tracks go as deep as the others, so that their values are on the same scale
             decided[scored.said] = np.maximum(decided[scored.said], UNCERTAIN)
         note_bands(exit, decided)
         return decided, calibration.score(scored.normalised), calibration.score(scored.unaided)
 
     def settle(self, where: Whereabouts, known: SceneBests | None = None) -> None:
-        """Compare the tracks of each scene with each other; nothing that is rejected is accepted.
+        """Compare the tracks of each scene with each other; a rejected track is never accepted here.
 
-        What somebody said is the entity was not rejected, and is accepted if it was seen as deep as others.
+        Confirmed tracks were not rejected, and are accepted if they were seen as deep as the others.
 
         Args:
-            known: what the entity's other tracks are in some scenes, where these are only some of its tracks.
+            where: gives the scenes of the tracks.
+            known: what the entity's other tracks are in scenes, if these are only some of its tracks.
         """
         deepest = self._calibrations[-1]
         at = max(self.best)  # the deepest exit that any track was seen at
@@ -114,7 +117,7 @@ class Cascade:
         self.score, self.band, self.scenes = settled.score, settled.band, settled.bests
 
     def matches(self, keep: NDArray[np.bool_]) -> Matches:
-        """The tracks as matches of the one entity."""
+        """The tracks to keep, (T,), as matches of the one entity."""
         index = np.zeros(len(self.track_ids), np.int32)
         columns = (self.track_ids, self.score, self.band, self._crop_ids, self._exemplar_ids, self.exit)
         return Matches((self.name,), index, *columns)[keep]
@@ -131,7 +134,7 @@ def refine(
     is_open: IsOpen,
     second_look: SecondLook,
 ) -> None:
-    """Take the open tracks of all entities, which begin at one exit, deeper together, until none is left."""
+    """Take the open tracks of all entities deeper together until none is left; all start at the same exit."""
     if not cascades:
         return
     before = cascades[0].first

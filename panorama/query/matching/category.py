@@ -1,11 +1,12 @@
-"""Views of a category's exemplars enter; what crops are compared with in their place leaves.
+"""Views of a category's exemplars come in; the vectors and levels that replace them in comparisons go out.
 
-An entity that stands for a category (a species, a model of car) is asked for by some of its members. A crop
-is then worth a mean of two values: its normalised similarity to the nearest view of an exemplar, as for an
-individual, and its place between strangers and all views together, on the plane of least squares that tells
-them apart (ridge regression; Hoerl and Kennard 1970). The one knows members that look like an exemplar, the
-other what members share, and counts for less the less that is. Both are affine in the vector of the crop, so
-their mean is what one similarity to another vector, no longer of unit length, is against another level.
+A user describes a category (a species, a model of car) by some of its members. The value of a crop is then
+the weighted mean of two values: its normalised similarity to the nearest view of an exemplar, as for an
+individual, and its position between strangers and all views together along the least-squares direction that
+separates them (ridge regression; Hoerl and Kennard 1970). The first value knows members that look like an
+exemplar. The second knows what members share, and counts less if they share little. Both are affine in the
+crop's vector, so their mean equals a similarity to one other vector, no longer of unit length, against
+another level.
 """
 
 from __future__ import annotations
@@ -16,34 +17,35 @@ from numpy.typing import NDArray
 from panorama.query.matching.decide import COHORT_NEIGHBOURS
 
 CATEGORY_REACH = 1.274
-"""How much farther an exemplar of a category reaches than one of an individual, in 1 - n.
+"""How much farther an exemplar of a category reaches than one of an individual, as a factor on 1 - n.
 
-Members of a kind are less alike than pictures of one thing: what is worth 0.27 counts as 0.427, the floor of
-the shipped model. From there on archives without the category are as silent as those without an individual
-are from 0.427 on (`tests/bench/categories.py`).
+Members of a kind resemble each other less than pictures of one thing do: a value of 0.27 counts as 0.427, the
+threshold of the shipped model. With this factor, archives without the category stay as silent as archives
+without an individual do at 0.427 (`tests/bench/categories.py`).
 """
 
 SHRINKAGE = 10.0
-"""Added to the covariance, in shares of the mean squared distance of strangers; 3 to 100 differ little."""
+"""Added to the covariance, in units of the strangers' mean squared distance; 3 to 100 differ little."""
 
 RIVAL_SHARE = 0.3
-"""What look-alikes weigh on the plane beside examples and strangers: more takes members away, too."""
+"""Weight of look-alikes in the plane, where examples and strangers weigh 1; more would lose members, too."""
 
 LEAST_LEAD = 1e-3
-"""How far apart the means of views and strangers are at least along the normal of the plane."""
+"""Least distance of the means of views and strangers along the normal of the plane."""
 
 MOST_SHARE = 0.5
-"""What the plane counts for in the value of a crop; the rest is the nearest view's."""
+"""Largest share of the plane in the value of a crop; the rest is the nearest view's."""
 
 STEEPEST = 2.0
-"""Its share, by what lies between strangers and views on it, is at most this.
+"""The plane's share is at most this factor times the distance between strangers and views on it.
 
-Where views have little in common, strangers come near to their mean, or past it. What is left between them
-would be stretched until it drowns the nearest view: the plane counts for less there, and then for nothing.
+If the views have little in common, strangers come close to their mean or beyond it. The small distance left
+would be stretched until it drowned the nearest view. So the plane counts for less then, and finally not at
+all.
 """
 
 LEAST_LEFT = 0.1
-"""What stands for a view is divided by 1 - n of nothing (a vector of zeros), which is at least so much."""
+"""Vectors that replace views are divided by 1 - n of the zero vector, which must be at least this."""
 
 
 def as_category(
@@ -54,16 +56,17 @@ def as_category(
     cohort: NDArray[np.float32],
     pictures: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """What stands for an entity's views (P, dim) and their levels (P,) where it is a category.
+    """The vectors (P, dim) and levels (P,) that replace an entity's views if it is a category.
 
     Args:
         views: (V, dim) of all exemplars.
-        positive: (P, dim) these, and their mean as one more; level: (P,) how alike strangers get to each.
+        positive: (P, dim) the views and, as one more, their mean.
+        level: (P,) how similar strangers get to each of these.
         rivals: (Q, dim) views of its look-alikes.
-        cohort: (N, dim) of strangers; without one there is no plane.
-        pictures: which picture each of the views (V,) and of the rivals (Q,) is of; None: each of its own.
+        cohort: (N, dim) of strangers; without strangers there is no plane.
+        pictures: the picture of each view (V,) and of each rival (Q,); None: each has its own.
     """
-    # Of so few strangers all are the nearest: nothing lies beyond them.
+    # If there are this few strangers, all of them count as the nearest: nothing lies beyond them.
     told = len(views) > 0 and len(cohort) > COHORT_NEIGHBOURS
     plane = stranger_plane(views, rivals, cohort, pictures) if told else None
     if plane is not None:
@@ -83,12 +86,11 @@ def stranger_plane(
     cohort: NDArray[np.float32],
     pictures: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
 ) -> tuple[NDArray[np.float64], float, float] | None:
-    """Weights (dim,), offset and share: w x + b is 1 at the mean of the views, 0 at the nearest strangers.
+    """Weights (dim,), offset and share: w x + b is 1 at the mean of the views and 0 at the nearest strangers.
 
-    Least squares between views at 1 and the cohort at 0, both kinds of equal weight, with look-alikes at 0,
-    too; every picture counts alike, however many views it has: of what a video showed there is one, of a file
-    there are several. The share is what the plane counts for. None where views are no farther on than the
-    nearest strangers are.
+    Least squares between views at 1 and the cohort at 0, with equal total weight, and look-alikes also at 0.
+    Every picture counts the same, however many views it has: an image from a video has one view, a file
+    several. The share is the plane's weight. None if the views lie no farther than the nearest strangers.
     """
     known, strangers = views.astype(np.float64), cohort.astype(np.float64)
     of_views, of_rivals = pictures or (np.arange(len(views)), np.arange(len(rivals)))
@@ -113,6 +115,6 @@ def stranger_plane(
 
 
 def _alike(pictures: NDArray[np.int64]) -> NDArray[np.float64]:
-    """What each view (V,) counts for where its picture counts as much as any other; 1 together."""
+    """Weight of each view (V,) that makes all pictures count the same; they sum to 1."""
     _, own, views = np.unique(pictures, return_inverse=True, return_counts=True)
     return np.asarray(1 / views[own] / len(views))

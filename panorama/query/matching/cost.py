@@ -1,7 +1,7 @@
-"""What a matching pass would have to look at enters; the cheapest way to do it, with every estimate, leaves.
+"""The work of a matching pass comes in; the cheapest way to do it goes out, with every estimate.
 
-The figures were measured on one machine; what is compared are ratios, which machines share to within a factor
-that a choice between ways as far apart as these survives. `tests/bench/scale_costs.py` measures them.
+The constants were measured on one computer. Only ratios are compared; computers share these up to a factor
+that does not change a choice between ways as far apart as these. `tests/bench/scale_costs.py` measures them.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ Way = Literal["cache", "index", "exact"]
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Seconds of one unit of each kind of work, at 256 numbers a vector.
+    """Seconds per unit of each kind of work, for vectors of 256 numbers.
 
     Attributes:
-        pass_: of a pass that looks at next to nothing, bands and places included.
-        row: of reading one vector in its place and pooling its track.
-        pair: of comparing one vector with one exemplar, exactly.
-        gathered: of reading one vector that lies alone.
-        code: of comparing one compressed vector with one exemplar in the index, where it is in no cache.
-        probe: of finding the nearest lists of one exemplar.
-        masked: of telling the index of one row of the table whether it is in scope.
-        cached: of reading what was found before; `cached_row` for each match in it.
-        crop: of taking one stored crop to a deeper exit.
+        pass_: a pass that looks at almost nothing, including bands and places.
+        row: read one vector in sequence and pool its track.
+        pair: compare one vector with one exemplar exactly.
+        gathered: read one vector at random.
+        code: compare one compressed vector with one exemplar in the index, outside any cache.
+        probe: find the nearest lists of one exemplar.
+        masked: tell the index whether one row of the table is in scope.
+        cached: read earlier results; `cached_row` for each match in them.
+        crop: take one stored crop to a deeper exit.
     """
 
     pass_: float = 1.4e-3
@@ -45,16 +45,16 @@ COSTS = Costs()
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is known of a pass before it is made.
+    """What is known about a pass before it runs.
 
     Attributes:
         rows: vectors in scope.
-        exemplars: to compare them with.
-        codes: vectors that an index would look at for all exemplars together, None without an index.
+        exemplars: number of vectors to compare them with.
+        codes: vectors that an index would look at, for all exemplars together; None without an index.
         near: rows that the index is expected to find.
-        cached: matches that a cache holds, None where it holds nothing that can be used.
-        added: of `rows`, those that the cache does not know yet.
-        table: all rows, where an index is to look at those in scope only; 0 where all are in scope.
+        cached: matches in a usable cache; None without one.
+        added: those of `rows` that the cache does not cover.
+        table: all rows, if an index must restrict itself to those in scope; 0 if all are in scope.
     """
 
     rows: int
@@ -68,7 +68,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The cheapest way and what each possible one was estimated to take, in seconds."""
+    """The cheapest way, and the estimate of each possible way in seconds."""
 
     way: Way
     seconds: float
@@ -76,7 +76,7 @@ class Choice:
 
 
 def choose(work: Work, costs: Costs = COSTS) -> Choice:
-    """The way with the least estimate; of equal ones the first of cache, index, exact."""
+    """The way with the smallest estimate; among equal ones the first of cache, index, exact."""
     estimates: dict[Way, float] = {}
     if work.cached is not None:
         estimates["cache"] = costs.cached + work.cached * costs.cached_row + _exact(work.added, work, costs)
@@ -90,7 +90,7 @@ def choose(work: Work, costs: Costs = COSTS) -> Choice:
 
 
 def _in_scope(work: Work) -> float:
-    """Codes that an index compares: it passes over those out of scope in the lists that it looks into."""
+    """Codes that an index compares: in the lists that it visits, it skips those out of scope."""
     return (work.codes or 0) * (work.rows / work.table if work.table else 1.0)
 
 

@@ -1,28 +1,32 @@
-"""Similarities of exemplars and crops enter; scores in [0, 1] and bands for every track leave.
+"""Similarities of exemplars and crops come in; scores in [0, 1] and bands of every track go out.
 
-The rule, in the order it is applied (s is the inner product of two unit vectors):
+This is the decision rule, in the order of application (s is the inner product of two unit vectors):
 
 1. Distance ratio against a cohort. r is the mean of an exemplar's 3 largest similarities to a cohort of
-   foreign crops: how alike strangers get. n = 1 - (1 - s) / (1 - r) is 1 for the same picture, 0 for the
-   nearest strangers, negative for all others, and means the same for every exemplar.
-2. Over the views of an entity's exemplars, and the mean of all of them as one more, the largest n counts. The
-   more there are, the nearer one of them comes to strangers, too: of several, 0 is where the largest n of the
-   nearest strangers lies, so that one floor keeps as silent about all entities. The lead of a look-alike
-   (negative exemplar) that fits better than they do is taken away twice. Of an entity that stands for a
-   category n is another one, see `category`.
-3. Over the crops of a track a high quantile counts: one lucky crop does not make a track, a bad crop or two
-   do not lose it. What could be a picture of what was denied is worth nothing: see `scoring.denied_values`.
-4. Logistic calibration turns n into a score in [0, 1]: as often as it says, what was fitted on was right.
-5. Bands: at or above `high` accepted, below `low` rejected, between them uncertain. A track is accepted only
-   if it is also near the best track of its entity: with the thing itself in the library, what merely
-   resembles it stands back. What an example that is cut from a track itself makes of it does not count for
-   the others: see `scoring.Scored.unaided`. A category has many members: each track of it stands alone.
-6. Within a video, nearer still to its best track; and what continues an accepted track in time and place is
-   accepted with it. The score of what stays uncertain falls with its distance from the best: see `kinship`.
+   foreign crops: how similar strangers get to it. n = 1 - (1 - s) / (1 - r) is 1 for the same picture, 0 for
+   the nearest strangers and negative for all other strangers. It means the same for every exemplar.
+2. Maximum over views. A crop gets the largest n over all views of the entity's exemplars and, if there are
+   several, their mean. The more views there are, the closer one of them comes to strangers; so for several
+   views the scale is shifted until the largest n of the nearest strangers is 0 again. One threshold then
+   keeps equally silent about all entities. If a look-alike (negative exemplar) fits better than the views do,
+   the crop loses twice the difference. For an entity that stands for a category, n is computed as in
+   `category`.
+3. Quantile over crops. A track gets a high quantile over its crops: one lucky crop does not make a match, and
+   one or two bad crops do not lose it. A track that could be a picture of something denied counts as
+   worthless, see `scoring.denied_values`.
+4. Logistic calibration turns n into a score in [0, 1]: the share of such cases that were right in the data
+   it was fitted on.
+5. Bands: accepted from `high` on, rejected below `low`, uncertain between them. An accepted track must also
+   come close to the best track of its entity: if the thing itself is in the library, mere resemblance is not
+   enough. The best track is measured without examples cut from that track itself: see
+   `scoring.Scored.unaided`. A category has many members, so each of its tracks is decided alone.
+6. Scenes. Within a scene, an accepted track must come closer still to the scene's best track; and a track
+   that continues an accepted one in time and place is accepted with it. The score of a track that stays
+   uncertain drops with its distance from the best one: see `kinship`.
 
-Steps 1 to 5 are monotone in s: a bound on the score bounds s for each exemplar, see `least_similarity`.
-Step 6 accepts nothing that step 5 rejects, so what lies below the bound of `low` need not be looked at, and
-raises no score but that of what it accepts.
+Steps 1 to 5 are monotone in s, so a bound on the score is a bound on s for each exemplar, see
+`least_similarity`. Step 6 accepts nothing that step 5 rejects, so tracks below the bound of `low` need not be
+looked at; it raises only the scores of the tracks that it accepts.
 """
 
 from __future__ import annotations
@@ -35,29 +39,30 @@ from numpy.typing import NDArray
 from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN
 
 COHORT_NEIGHBOURS = 3
-"""Of 768 in the shipped cohort; with more, a floor that silences strangers silences more of what is there."""
+"""Of 768 in the shipped cohort. With more, a threshold that silences strangers loses more true matches."""
 
 POOL_QUANTILE = 0.85
 
 RIVAL_WEIGHT = 2.0
-"""How often a look-alike's lead is taken away. Punishing closeness without a lead loses the thing itself."""
+"""Weight of a look-alike's lead. Penalising closeness without a lead would lose the thing itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What turns normalised similarity at one exit into a score and a band.
+    """Turns normalised similarity at one exit into a score and a band.
 
     Attributes:
         centre, slope: score = 1 / (1 + exp(-slope * (n - centre))).
-        low, high: the band's borders on the score: below `low` rejected, from `high` accepted.
+        low, high: thresholds on the score: rejected below `low`, accepted from `high` on.
         near_best: a track is accepted only if n >= near_best * (n of the entity's best track).
-        near_in_video: and from so much of the best track in its scene on; 0 for no such rule. A video that
-            has no cuts is one shot, and files of one camera and day may be one scene.
-        carried: from so much of it on, what continues an accepted track is accepted with it.
+        near_in_video: the same within a scene: a track needs this share of the scene's best track; 0 for no
+            such rule. A video without cuts is one shot, and files of one camera and day may be one scene.
+        carried: a track that continues an accepted one is accepted with it from this share of the scene's
+            best on.
         fade: an uncertain track's lead over `low` shrinks by (its n / n of the best track) to this power.
-        beside: and, in a scene that shows the entity, by this share.
-        near_on_site: a scene's best track counts for its scene only if it comes to so much of the best one of
-            its site, which counts otherwise; 1 where that always does.
+        beside: it also shrinks by this factor if its scene shows the entity in another track.
+        near_on_site: the best track of a scene is the reference for its scene only if it reaches this share
+            of the best one at its site; otherwise the site's best is. With 1, the site's best always is.
     """
 
     centre: float
@@ -83,11 +88,11 @@ class Calibration:
                 raise ValueError(f"{name} is a share between 0 and 1, got {getattr(self, name)}")
 
     def score(self, normalised: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Scores in [0, 1] of normalised similarities, any shape."""
+        """Scores in [0, 1] of normalised similarities of any shape."""
         return _logistic(self.slope * (np.asarray(normalised, np.float64) - self.centre))
 
     def normalised(self, score: float) -> float:
-        """The normalised similarity that has a score: the inverse of `score`."""
+        """The normalised similarity that has this score: the inverse of `score`."""
         return float(self.values(np.array(score)))
 
     def values(self, score: NDArray[np.floating]) -> NDArray[np.float64]:
@@ -95,9 +100,9 @@ class Calibration:
         return np.asarray(self.centre + _logits(score) / self.slope)
 
     def widened(self, slack: float) -> Calibration:
-        """The same with the uncertain band wider on both sides: by `slack` of score at a score of 0.5.
+        """The same with a wider uncertain band: by `slack` on both sides, measured at a score of 0.5.
 
-        The borders move along the logistic curve, so that no slack makes acceptance or rejection impossible.
+        The thresholds move along the logistic curve, so no slack makes acceptance or rejection impossible.
         """
 
         def moved(border: float, logits: float) -> float:
@@ -108,7 +113,7 @@ class Calibration:
         return replace(self, low=low, high=high)
 
     def alone(self) -> Calibration:
-        """The same without the rules between tracks: each is decided by its own value."""
+        """The same without the rules that compare tracks: each track is decided by its own value."""
         return replace(self, near_best=0.0, near_in_video=0.0)
 
     def as_dict(self) -> dict[str, float]:
@@ -125,21 +130,21 @@ def _logits(score: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def cohort_level(exemplars: NDArray[np.float32], cohort: NDArray[np.float32]) -> NDArray[np.float32]:
-    """r (M,) of exemplars (M, dim): how alike strangers get in a cohort (N, dim); 0 without one."""
+    """r (M,) of exemplars (M, dim): how similar strangers in a cohort (N, dim) get to each; 0 without one."""
     if not len(cohort) or not len(exemplars):
         return np.zeros(len(exemplars), np.float32)
     similarity = exemplars @ cohort.T  # (M, N)
     count = min(COHORT_NEIGHBOURS, similarity.shape[1])
     top = np.partition(similarity, -count, axis=1)[:, -count:]
-    # A cohort that holds the very picture would put r at 1 and divide by nothing.
+    # If the cohort contains the picture itself, r would be 1 and `normalise` would divide by zero.
     return np.minimum(top.mean(axis=1), 0.95).astype(np.float32)
 
 
 def levels_together(exemplars: NDArray[np.float32], cohort: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Levels (M,) of the exemplars (M, dim) of one entity, of which the largest n counts.
+    """Levels (M,) of the exemplars (M, dim) of one entity, whose largest n counts.
 
-    Raised from those of `cohort_level` until the largest n of the COHORT_NEIGHBOURS nearest strangers is 0 in
-    the mean, as it is for a single exemplar.
+    Raises the levels of `cohort_level` until the largest n of the COHORT_NEIGHBOURS nearest strangers has
+    mean 0, as it has for a single exemplar.
     """
     level = cohort_level(exemplars, cohort)
     if len(exemplars) < 2 or not len(cohort):
@@ -147,21 +152,21 @@ def levels_together(exemplars: NDArray[np.float32], cohort: NDArray[np.float32])
     largest = normalise(exemplars @ cohort.T, level).max(axis=0)  # (N,)
     count = min(COHORT_NEIGHBOURS, len(largest))
     excess = float(np.partition(largest, -count)[-count:].mean())
-    # n = (s - r) / (1 - r) less the excess, by what is left of it: the same form with another r.
+    # Subtract the excess from n = (s - r) / (1 - r) and rescale to 1: this has the same form with another r.
     return np.minimum(level + np.float32(excess) * (1 - level), 0.95).astype(np.float32)
 
 
 def normalise(similarity: NDArray[np.float32], level: NDArray[np.float32]) -> NDArray[np.float32]:
     """n = 1 - (1 - s) / (1 - r) for similarities (M, N) and cohort levels (M,)."""
     gain = np.asarray(1 / (1 - level), np.float32)[:, None]
-    # A product, and a sum in its place: the quotient takes ten times as long.
+    # Multiply, then add in place: the division would take ten times as long.
     out = similarity * gain
     out += 1 - gain
     return np.asarray(out, np.float32)
 
 
 def least_similarity(normalised: float, level: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The similarity (M,) below which no crop can reach a normalised value with any of M exemplars."""
+    """The least similarity (M,) with which a crop reaches a normalised value, for each of M exemplars."""
     return np.asarray(1 - (1 - normalised) * (1 - level), np.float32)
 
 
@@ -170,7 +175,7 @@ def crop_scores(positive: NDArray[np.float32], negative: NDArray[np.float32]) ->
 
     Args:
         positive: (P, N) normalised similarities to the exemplars.
-        negative: (Q, N) to the look-alikes; Q may be 0.
+        negative: (Q, N) normalised similarities to the look-alikes; Q may be 0.
     """
     best = positive.max(axis=0)
     if len(negative):
@@ -179,11 +184,11 @@ def crop_scores(positive: NDArray[np.float32], negative: NDArray[np.float32]) ->
 
 
 def pool(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The POOL_QUANTILE of each track's crops: (T, C) with -inf where a track has fewer than C -> (T,).
+    """The POOL_QUANTILE over the crops of each track: (T, C) -> (T,); -inf fills up to C crops.
 
-    Linear between order statistics, as numpy.quantile does.
+    Linear between order statistics, like numpy.quantile.
     """
-    ordered = np.sort(values, axis=1)  # ascending: the missing ones first
+    ordered = np.sort(values, axis=1)  # ascending: missing crops come first
     count = np.isfinite(values).sum(axis=1)
     first = values.shape[1] - count
     position = (count - 1) * POOL_QUANTILE
@@ -201,8 +206,8 @@ def bands(
 
     Args:
         normalised: (T,) pooled values.
-        calibration: of the exit they were taken at.
-        best: the entity's best track, where it is not the largest of `normalised`.
+        calibration: of the exit at which they were computed.
+        best: the value of the entity's best track; None for the largest of `normalised`.
     """
     score = calibration.score(normalised)
     out = np.full(len(normalised), UNCERTAIN, np.uint8)

@@ -1,31 +1,31 @@
-"""Bands and scores of one entity's tracks enter, with when and where they were seen; bands by scene leave.
+"""Bands and scores of one entity's tracks come in, with when and where they were seen; settled ones go out.
 
-Two rules, both within a scene, where camera and light are the same: a shot of a video, with those of other
-videos that show the same; a video without cuts is one shot.
+Two rules apply within a scene, where camera and light are the same. A scene consists of the shots of a video
+and those shots of other videos that show the same; a video without cuts is one shot.
 
-1. A track is accepted only if it comes near to the scene's best track of the entity (`near_in_video`);
-   of that one counts what it is without examples that are cut from it. What is clearly less alike than the
-   thing itself looked a minute ago is another thing: the next person at the door. On another day the light
-   is another, and all that a site shows is less alike than on the best one: the scene's own best track
-   counts where it comes to `near_on_site` of the site's, and that where it does not, because then the thing
-   itself is not in the scene.
-2. A track that continues an accepted one is accepted with it, from `carried` of the scene's best on: one
-   that is visible at the same time of the same shot, or within half a second of it, at the same place.
-   Poses, partial boxes and broken tracks of the thing itself are found so, which no threshold could tell
-   from strangers.
+1. An accepted track must come close to the entity's best track in the scene (`near_in_video`), measured
+   without examples cut from that track. A track clearly less similar than the thing itself looked a minute
+   ago is another thing: the next person at the door. On another day the light differs, and everything at the
+   site may be less similar than on the best day. So the reference is the scene's own best track if it reaches
+   `near_on_site` of the site's best, and the site's best if it does not: then the thing itself is not in the
+   scene.
+2. A track that continues an accepted one is accepted with it, if it reaches `carried` of the scene's best. It
+   continues another track if it lies in the same shot, at the same time or within half a second, at the same
+   place. This finds odd poses, partial boxes and broken tracks of the thing itself, which no threshold could
+   separate from strangers.
 
-A track that somebody said is the entity is accepted by that, and what continues it is carried. How well it
-looks like the thing is not known better by it: it raises no best track beyond what it is by itself.
+A track that a user confirmed is accepted for that reason, and carries the tracks that continue it. The
+confirmation says nothing about how well it looks like the thing, so it raises no best track beyond the
+track's own value.
 
-A track that should have been seen deeper and was not, because the time was over, may be anything. It neither
-carries nor is carried, and is accepted by no word: what continues it was perhaps carried by nothing. Others
-are compared with the most that it may be.
+A track that should have been evaluated deeper and was not, because time ran out, may be anything. It carries
+nothing, is not carried, and a confirmation does not accept it: the tracks that continue it might then be
+carried by nothing. Other tracks are compared with the most that it could be.
 
-What is carried by the second rule, or was said, gets a score above `high`, what stands back by the first one
-a score below it: the band always follows from the score. How likely an uncertain track is right depends less
-on its own value than on how far it stays behind the best one, in the library and in the scene; its score is
-lowered accordingly, down to `low` at most. Values are compared on the scale of the deepest exit, whichever
-exit decided.
+Carried and confirmed tracks get a score above `high`, tracks that fall behind by rule 1 a score below it: the
+band always follows from the score. How likely an uncertain track is right depends less on its own value than
+on its distance from the best track, in the library and in the scene; its score is reduced accordingly, at
+most down to `low`. Values are compared on the scale of the deepest exit, whichever exit decided.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN
 from panorama.store.ascending import looked_up
 
 GAP_SECONDS = 0.5
-"""A track that begins so long after another one ended can still continue it."""
+"""A track can continue another one that ended at most this long before."""
 
 SAME_PLACE = 0.5
-"""Two boxes are at the same place if they share so much of the smaller one."""
+"""Two boxes are at the same place if they share at least this part of the smaller one."""
 
 CARRIED_GAIN = 0.05
-"""The score of a track that is carried, or that was said, is at least `high` and this share of its own.
+"""A carried or confirmed track scores at least high + (1 - high) * CARRIED_GAIN * its own score.
 
-So they keep their order.
+So these tracks keep their order.
 """
 
 PAIRS = 1 << 16
-"""Pairs of tracks compared at once: so many that the work is in numpy, so few that they fit a cache."""
+"""Pairs of tracks compared at a time: enough to keep the work in numpy, few enough to fit a cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Places:
     Attributes:
         track_ids: (T,) int64, sorted.
         start_seconds, end_seconds: (T,) float64.
-        view_seconds: (T, C) float64, ascending; inf where a track has fewer than C views, at least one.
+        view_seconds: (T, C) float64, ascending; every track has at least one view, and inf fills up to C.
         view_boxes_xyxy: (T, C, 4) float32.
     """
 
@@ -82,10 +82,10 @@ class Places:
     def boxes_at(
         self, seconds: NDArray[np.float64], rows: NDArray[np.intp] | None = None
     ) -> NDArray[np.float32]:
-        """(N, 4) the box of each track at a time (N,): between views on a line, outside them the nearest.
+        """(N, 4) box of each track at a time (N,): linear between views, outside of them the nearest view.
 
         Args:
-            rows: (N,) which tracks; None for all, one after the other.
+            rows: (N,) which tracks; None for all in order.
         """
         rows = np.arange(len(self.track_ids)) if rows is None else rows
         times, boxes = self.view_seconds, self.view_boxes_xyxy
@@ -100,36 +100,36 @@ class Places:
 
 
 class Whereabouts(Protocol):
-    """Tells of tracks when and where they were seen; `panorama.answering.source.SnapshotVectors` is one."""
+    """Says when and where tracks were seen; `panorama.answering.source.SnapshotVectors` is one."""
 
     def places(self, track_ids: NDArray[np.int64]) -> Places:
-        """When and where tracks (T,), sorted, were seen; those without a crop are left out."""
+        """When and where tracks (T,), sorted, were seen; tracks without a crop are left out."""
         ...
 
     def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(T,) a number for each track, the same for those of one shot, which may go on over videos."""
+        """(T,) a number per track, equal for tracks of the same shot, which may go on over several videos."""
         ...
 
     def scenes(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(T,) a number for each track, the same for those of one scene: of shots that show the same."""
+        """(T,) a number per track, equal for tracks of the same scene: of shots that show the same."""
         ...
 
     def sites(self, scenes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(S,) a number for each scene, the same for those of one site: what it shows in any light."""
+        """(S,) a number per scene, equal for scenes of the same site: that show the same in any light."""
         ...
 
     def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Of the videos whose shots go on in some videos, or that go on there."""
+        """Segments of the videos whose shots continue into the given ones, or continue them."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SceneBests:
-    """What tracks of one entity are compared with, by scene.
+    """The reference values of one entity, by scene.
 
     Attributes:
-        scenes: (S,) int64, ascending: those in which not every track was rejected.
-        best: (S,) float64 value of the best track, of each without examples that are cut from it.
+        scenes: (S,) int64, ascending: scenes in which not every track was rejected.
+        best: (S,) float64 value of the best track, each measured without examples cut from it.
         shown: (S,) whether a track was accepted there.
     """
 
@@ -139,29 +139,29 @@ class SceneBests:
 
     @classmethod
     def none(cls) -> SceneBests:
-        """No scene is known."""
+        """No scenes."""
         return cls(np.zeros(0, np.int64), np.zeros(0, np.float64), np.zeros(0, np.bool_))
 
     def of(self, scenes: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Best value and whether it is shown of some scenes (N,); -inf and False of one that is not known."""
+        """Best value and `shown` of some scenes (N,); -inf and False for unknown scenes."""
         best = looked_up(self.scenes, self.best, scenes, -np.inf)
         return best, looked_up(self.scenes, self.shown, scenes, False)
 
     def with_others(self, others: SceneBests) -> SceneBests:
-        """These scenes and those; of one that both know, the better value."""
+        """These scenes and others; for a scene in both, the better value."""
         scenes = np.union1d(self.scenes, others.scenes)
         (one, here), (two, there) = self.of(scenes), others.of(scenes)
         return SceneBests(scenes, np.maximum(one, two), here | there)
 
     def on_sites(self, where: Whereabouts, scenes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """(N,) the best value at the site of each of some scenes; -inf where nothing is known there."""
+        """(N,) the best value at the site of each scene; -inf if nothing is known there."""
         sites, site = np.unique(where.sites(self.scenes), return_inverse=True)
         tops = np.full(len(sites), -np.inf)
         np.maximum.at(tops, site, self.best)
         return looked_up(sites, tops, where.sites(scenes), -np.inf)
 
     def unchanged_by(self, others: SceneBests, where: Whereabouts) -> bool:
-        """Whether what was found in these scenes stays as it is with what others found."""
+        """Whether the results in these scenes stay the same when those of others are added."""
         known = np.isin(others.scenes, self.scenes)
         best, shown = self.of(others.scenes[known])
         if (others.best[known] > best).any() or (others.shown[known] & ~shown).any():
@@ -180,7 +180,7 @@ class Settled:
 
 
 def shared(first_xyxy: NDArray[np.float32], second_xyxy: NDArray[np.float32]) -> NDArray[np.float32]:
-    """(N,) which part of the smaller one each pair of boxes, (N, 4) and (N, 4), has in common."""
+    """(N,) the share of the smaller box that each pair of boxes, (N, 4) and (N, 4), has in common."""
     low = np.maximum(first_xyxy[:, :2], second_xyxy[:, :2])
     high = np.minimum(first_xyxy[:, 2:], second_xyxy[:, 2:])
     both = np.prod(np.maximum(high - low, 0), axis=1)
@@ -189,9 +189,9 @@ def shared(first_xyxy: NDArray[np.float32], second_xyxy: NDArray[np.float32]) ->
 
 
 def continues(places: Places, ones: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """(N,) whether two tracks of a video (rows) are at the same place, at the same time or next to it.
+    """(N,) whether pairs of tracks (rows) are at the same place, at the same time or within GAP_SECONDS.
 
-    Looked at are the moments of the views of both, and the middle of the time that they share or lie apart.
+    It compares them at the times of all views of both, and in the middle of their common time or of the gap.
     """
     first = np.maximum(places.start_seconds[ones], places.start_seconds[others])
     last = np.minimum(places.end_seconds[ones], places.end_seconds[others])
@@ -222,15 +222,15 @@ def settle(
     """Scores and bands after both rules.
 
     Args:
-        track_ids: (T,) of one entity, every one that may be accepted among them.
+        track_ids: (T,) of one entity; includes every track that may be accepted.
         score, band: (T,) as `bands` set them.
         calibration: of the deepest exit.
-        where: tells their shots and scenes; asked for their places only where a track may be carried.
-        best: the value of the entity's best track, where these are only some of its tracks.
-        unaided: (T,) scores that others are measured by, where they are not `score`: none is larger.
-        known: of scenes, what the entity's other tracks are there, where these are only some of its tracks.
-        said: (T,) which of them somebody said are the entity; none where it is not given.
-        unseen: (T,) uncertain ones that were not seen as deep as they should; none where it is not given.
+        where: gives shots and scenes; asked for places only if a track may be carried.
+        best: the value of the entity's best track, if these are only some of its tracks.
+        unaided: (T,) scores to measure other tracks by, none larger than `score`; None for `score`.
+        known: what the entity's other tracks are in scenes, if these are only some of its tracks.
+        said: (T,) tracks that a user confirmed; None for none.
+        unseen: (T,) uncertain tracks that were not evaluated as deep as they should be; None for none.
     """
     score, band = score.copy(), band.copy()
     unseen = np.zeros(len(band), np.bool_) if unseen is None else unseen
@@ -274,11 +274,11 @@ def standing(
     """The scores (T,) of tracks that stay uncertain, from `low` to below `high`.
 
     Args:
-        score: as their values have them.
-        of_best: their values by that of the entity's best track.
+        score: from their own values.
+        of_best: their values divided by that of the entity's best track.
         shown: whether their scene shows the entity in another track.
     """
-    # What would have been accepted but for a better track keeps its order below `high`.
+    # Tracks that only a better track kept from acceptance keep their order below `high`.
     border = np.nextafter(calibration.high, -1)
     held = np.where(score >= calibration.high, calibration.low + (border - calibration.low) * score, score)
     share = np.clip(of_best, 0, 1) ** calibration.fade * np.where(shown, calibration.beside, 1.0)
@@ -292,14 +292,14 @@ def _carried(
     waiting: NDArray[np.bool_],
     where: Whereabouts,
 ) -> NDArray[np.bool_]:
-    """Which of the waiting tracks continue a sure one, or one that does."""
+    """Which of the waiting tracks continue a sure track, directly or through others."""
     carried = np.zeros(len(track_ids), np.bool_)
     if not waiting.any():
         return carried
     asked = (sure | waiting) & np.isin(shot, shot[waiting])
     known = where.places(np.sort(track_ids[asked]))
     order = np.argsort(track_ids, kind="stable")
-    rows = order[np.searchsorted(track_ids[order], known.track_ids)]  # of `track_ids`, for each known place
+    rows = order[np.searchsorted(track_ids[order], known.track_ids)]  # in `track_ids`, for each known place
     left = waiting[rows]
     front = np.flatnonzero(~left)
     while len(front):
@@ -313,9 +313,9 @@ def _carried(
 def _reached(
     places: Places, shot: NDArray[np.intp], front: NDArray[np.intp], left: NDArray[np.intp]
 ) -> NDArray[np.intp]:
-    """Which of the tracks that are left (rows) continue one of the front (rows), in the same shot (T,)."""
-    # One number for shot and time, so that only tracks that have begun by then are paired at all. It is
-    # rounded, hence a second more; `continues` compares the times themselves.
+    """Which of the tracks left (rows) continue one of the front (rows) in the same shot (T,)."""
+    # One number encodes shot and time, so that only tracks that have begun by then are paired at all. It is
+    # rounded, hence the extra second; `continues` compares the exact times.
     length = float(places.end_seconds.max() - places.start_seconds.min()) + 4
     since = places.start_seconds - places.start_seconds.min()
     began = shot * length + since

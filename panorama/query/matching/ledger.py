@@ -1,4 +1,4 @@
-"""What matching does is noted here while it is done, if anyone asked; EXPLAIN ANALYZE reads it."""
+"""Matching records here what it does, if anyone listens; EXPLAIN ANALYZE reads it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 @dataclass(slots=True)
 class ExitNote:
-    """What one exit was given and made of it.
+    """What one exit received and decided.
 
     Attributes:
         entered: pairs of entity and track that it decided on.
-        bands: of those, by band: rejected, uncertain, accepted.
-        seconds: that comparing took, with reading and computing vectors.
-        read, computed: vectors taken from disk or memory for a second look, and made from stored pictures.
+        bands: number of these by band: rejected, uncertain, accepted.
+        seconds: time of comparing, including reading and computing vectors.
+        read, computed: vectors read from disk or memory for a second look, and computed from stored pictures.
     """
 
     entered: int = 0
@@ -36,8 +36,8 @@ class Ledger:
     """What one matching pass did.
 
     Attributes:
-        ways: how many entities were found in which way: 'memory', 'cache', 'index', 'exact'.
-        exits: by number.
+        ways: number of entities found in each way: 'memory', 'cache', 'index', 'exact'.
+        exits: notes by exit.
     """
 
     ways: Counter[str] = field(default_factory=Counter)
@@ -53,7 +53,7 @@ _open: ContextVar[Ledger | None] = ContextVar("panorama_ledger", default=None)
 
 @contextmanager
 def noting() -> Iterator[Ledger]:
-    """A ledger that everything done within it is noted in."""
+    """Context manager: a ledger that records all matching inside the block."""
     ledger = Ledger()
     token = _open.set(ledger)
     try:
@@ -63,14 +63,14 @@ def noting() -> Iterator[Ledger]:
 
 
 def note_ways(way: str, entities: int) -> None:
-    """So many entities were found in that way."""
+    """Record that this many entities were found in this way."""
     ledger = _open.get()
     if ledger is not None and entities:
         ledger.ways[way] += entities
 
 
 def note_bands(exit: int, bands: NDArray[np.uint8]) -> None:
-    """What an exit decided of some tracks (T,)."""
+    """Record what an exit decided about some tracks (T,)."""
     ledger = _open.get()
     if ledger is not None:
         note = ledger.exit(exit)
@@ -80,7 +80,7 @@ def note_bands(exit: int, bands: NDArray[np.uint8]) -> None:
 
 
 def note_dropped(exit: int, count: int) -> None:
-    """So many tracks were compared at an exit and lay too low to be looked at again."""
+    """Record tracks that an exit compared and rejected for good."""
     ledger = _open.get()
     if ledger is not None:
         note = ledger.exit(exit)
@@ -89,7 +89,7 @@ def note_dropped(exit: int, count: int) -> None:
 
 
 def note_vectors(exit: int, read: int, computed: int) -> None:
-    """So many vectors were there, and so many had to be made."""
+    """Record how many vectors were read and how many computed."""
     ledger = _open.get()
     if ledger is not None:
         note = ledger.exit(exit)
@@ -99,7 +99,7 @@ def note_vectors(exit: int, read: int, computed: int) -> None:
 
 @contextmanager
 def timed(exit: int) -> Iterator[None]:
-    """The time spent within it is that exit's."""
+    """Context manager: count the time of the block for an exit."""
     started = time.perf_counter()
     try:
         yield

@@ -1,8 +1,8 @@
-"""The album and the library's vectors enter; scored tracks leave, deeper exits tried where they decide.
+"""The album and the library's vectors come in; scored tracks go out, decided at deeper exits where needed.
 
-Matching starts at the deepest exit that is stored for every crop. Tracks whose score falls inside that exit's
-band go on to the next one: its vectors are taken from disk or computed from the stored JPEGs of just those
-tracks, and kept for the next query.
+Matching starts at the deepest exit that is stored for every crop. Tracks whose score falls into that exit's
+uncertain band go on to the next exit. Its vectors are read from disk or computed from the stored JPEGs of
+just these tracks, and kept for the next query.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class AlbumMatcher:
 
     Args:
         source: vectors and exemplars of one snapshot.
-        embedder: the model they came from; its cohort sets the scale.
-        calibrations: one for each exit, shallowest first.
-        sightings: what earlier queries found; nothing by default.
-        costs: what chooses between exact comparison, index and cache.
-        threads: for comparing everything.
+        embedder: the model that computed them; its cohort sets the scale.
+        calibrations: one per exit, shallowest first.
+        sightings: results of earlier queries; None for none.
+        costs: decides between exact comparison, index and cache.
+        threads: for comparing with all vectors.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class AlbumMatcher:
         return side_by_side(names, [part[within(part.track_id, request)] for part in parts])
 
     def prepare(self, names: Sequence[str]) -> None:
-        """Have the matches of some entities over the whole library; those that are missing share one pass.
+        """Match some entities against the whole library; all that are not known yet share one pass.
 
         Bands compare with the entity's best track, so they are set here and nowhere else.
         """
@@ -103,7 +103,7 @@ class AlbumMatcher:
     def similarity(
         self, image: Image | int, request: MatchRequest
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Crop ids within the request and their cosine to a picture or to a crop, as (1 + cosine) / 2.
+        """Crop ids within the request, and their cosine to a picture or a crop, scaled to (1 + cosine) / 2.
 
         With `request.first` or `request.min_score`, crops that cannot be among the answers may be missing.
         """
@@ -118,7 +118,7 @@ class AlbumMatcher:
         return crop_ids, np.clip((1 + cosine.astype(np.float64)) / 2, 0, 1)
 
     def verify(self, first: Image, second: Image) -> tuple[float, int, int]:
-        """Score, band and exit of two pictures, through the cascade; the order does not matter."""
+        """Score, band and exit of two pictures, through the cascade; their order does not matter."""
         score, band, exit = 0.0, REJECTED, 0
         for exit in range(1, self.embedder.exits + 1):
             pair = self.embedder.embed([first, second], exit)  # (2, dim)
@@ -137,15 +137,15 @@ class AlbumMatcher:
         return self.source.album(self.embedder.exits).categories
 
     def rules(self, name: str) -> tuple[Calibration, ...]:
-        """The calibrations for one entity: tracks of a category are not compared with each other."""
+        """The calibrations for one entity: the tracks of a category are not compared with each other."""
         if name not in self.categories:
             return self.calibrations
         return tuple(calibration.alone() for calibration in self.calibrations)
 
     def first_exit(self) -> int:
-        """The deepest exit that every crop of the library has a vector at, 1 where none has all.
+        """The deepest exit at which every crop of the library has a vector; 1 if no exit has all.
 
-        Of the library, not of a scope: what a query asks for besides must not change a score.
+        It depends on the library, not on a scope: other parts of a query must not change a score.
         """
         return first_exit(*self.source.counts())
 
@@ -154,14 +154,14 @@ class AlbumMatcher:
         return passed_by(self.calibrations, exit)
 
     def best(self, name: str) -> Mapping[int, float]:
-        """The normalised value of the entity's best track at every exit that was looked at."""
+        """The normalised value of the entity's best track at every exit used."""
         self.prepare([name])
         return self._wholes[name].best
 
     def accepts(self, name: str) -> bool:
-        """Whether a track of the library is accepted by its looks, not only because somebody said so.
+        """Whether a track of the library is accepted by its looks, not only because a user confirmed it.
 
-        The example that was cut from a track fits it, which says nothing of how the rest is found.
+        An example always fits the track that it was cut from, which says nothing about finding others.
         """
         found = self.match(MatchRequest((name,)))
         accepted = np.sort(found.track_id[found.band == ACCEPTED])
@@ -173,11 +173,11 @@ class AlbumMatcher:
         return bool((values >= deepest.normalised(deepest.high)).any())
 
     def second_look(self, name: str, exit: int, track_ids: NDArray[np.int64]) -> Scored | None:
-        """Those of the tracks that still have crops, at an exit."""
+        """The values of some tracks at an exit. Tracks without crops are left out; None if none remains."""
         return self._passes.second({name: track_ids}, exit).get(name)
 
     def choices(self, request: MatchRequest) -> dict[str, Choice]:
-        """How the matches of each entity of a request would be found now, and what each way should take."""
+        """How each entity of a request would be matched now, with the estimate of each way."""
         exit = self.first_exit()
         scope = self._passes.scope(exit, request) if request.keep == "all" else None
         least = (
@@ -208,12 +208,12 @@ class AlbumMatcher:
         return len(recalled.whole.matches), 0 if added is None else added.rows
 
     def _grow(self, names: Sequence[str], segments: NDArray[np.int32]) -> list[str]:
-        """Add what new segments hold to what is known; the names for which that is not enough.
+        """Add the tracks of new segments to known results; returns the names that must be matched again.
 
-        It is enough where no new track beats the best one of old, which those of old were compared with, nor
-        the best one of a scene that both are in, none was seen at a deeper exit, whose best one they would be
-        compared with, and none can continue one of old, or be continued. Where there are none of old, nothing
-        was compared, nor are tracks of a category.
+        Adding is enough if no new track beats the old best one, which the old tracks were compared with, or
+        the best of a common scene; if no new track was seen at a deeper exit; and if no new track can
+        continue an old one, or the reverse. If there are no old tracks, or the entity is a category, nothing
+        was compared.
         """
         beside = self.source.neighbours(segments)
         known = {name: self._wholes[name] for name in names}
@@ -246,10 +246,11 @@ class AlbumMatcher:
         best: Mapping[str, Mapping[int, float]],
         known: Mapping[str, Whole] | None = None,
     ) -> dict[str, tuple[Whole, Mapping[int, float]]]:
-        """What the bands do not reject, in the library or some segments of it; with the best values there.
+        """All tracks that are not rejected, in the library or in some segments, with the best values there.
 
         Args:
-            best: by name, the best values in all of the library.
+            segments: None for the whole library.
+            best: by name, the best values in the whole library.
             known: by name, what the rest of the library holds.
         """
         exit = self.first_exit()
@@ -268,7 +269,7 @@ class AlbumMatcher:
         return found
 
     def _everything(self, names: Sequence[str], request: MatchRequest) -> list[Matches]:
-        """Every track in scope with its score; refined where that could cross the least score of interest."""
+        """Every track in scope with its score, refined if it could cross the least score of interest."""
         exit = self.first_exit()
         wanted = request.min_score or 0.0
 
@@ -290,12 +291,12 @@ class AlbumMatcher:
         return every
 
     def _reach(self, exit: int) -> float:
-        """How far a deeper exit is taken to move a score."""
+        """How far a deeper exit is assumed to move a score."""
         calibration = self.calibrations[exit - 1]
         return max(calibration.high - calibration.low, 0.1) / 2
 
     def _least(self, exit: int, min_score: float | None) -> float | None:
-        """The score below which a track is neither an answer nor looked at again; None where every one is."""
+        """The score below which a track is neither an answer nor looked at again; None if every track is."""
         if min_score is None or exit == self.embedder.exits:
             return min_score
         return min(self.calibrations[exit - 1].low, min_score - self._reach(exit))
@@ -305,7 +306,7 @@ class AlbumMatcher:
 
 
 def _settled(found: Matches, whole: Matches) -> Matches:
-    """All tracks of one entity: those of the whole library's pass as it set them, the others as rejected."""
+    """All tracks of one entity: those of the whole library's pass as settled there, others as rejected."""
     rest = found[~np.isin(found.track_id, whole.track_id)]
     rest = replace(rest, band=np.full(len(rest), REJECTED, np.uint8))
     both = _appended(whole, rest)
@@ -313,11 +314,11 @@ def _settled(found: Matches, whole: Matches) -> Matches:
 
 
 def _touch(old: Whole, new: Whole, beside: NDArray[np.int32]) -> bool:
-    """Whether a track of old, in videos that go on with new ones, may continue a new one or the reverse."""
+    """Whether an old and a new track may continue each other, in videos whose shots continue each other."""
     band = old.matches.band[np.isin(segment_of(old.matches.track_id), beside)]
     return bool((band == ACCEPTED).any() or (len(band) and (new.matches.band == ACCEPTED).any()))
 
 
 def _appended(old: Matches, new: Matches) -> Matches:
-    """Matches of one entity, those of old first."""
+    """Matches of one entity, the old ones first."""
     return Matches.concat(old.entities, [old, new])

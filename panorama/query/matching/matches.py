@@ -1,4 +1,4 @@
-"""What the query engine asks of matching: a request of entities and places enters, scored tracks leave."""
+"""The engine's interface to matching: a request for entities and places comes in, scored tracks go out."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Matches:
         track_id: (N,) int64.
         score: (N,) float64 in [0, 1].
         band: (N,) uint8: REJECTED, UNCERTAIN or ACCEPTED.
-        crop_id: (N,) int64, the crop of the track that matched best.
+        crop_id: (N,) int64, the track's crop that matched best.
         exemplar_id: (N,) int64, the exemplar that it matched.
         exit: (N,) int16, the exit that decided.
     """
@@ -68,7 +68,7 @@ class Matches:
 
     @classmethod
     def empty(cls, entities: tuple[str, ...] = ()) -> Matches:
-        """No match."""
+        """No matches."""
         return cls(
             entities,
             np.zeros(0, np.int32),
@@ -82,7 +82,7 @@ class Matches:
 
     @classmethod
     def concat(cls, entities: tuple[str, ...], parts: Sequence[Matches]) -> Matches:
-        """Matches whose `entity_index` points into the same names, one after the other."""
+        """Concatenate matches whose `entity_index` points into the same names."""
         if not parts:
             return cls.empty(entities)
         names = [one.name for one in fields(cls)[1:]]
@@ -104,7 +104,7 @@ class Matches:
 
 
 def side_by_side(names: tuple[str, ...], parts: Sequence[Matches]) -> Matches:
-    """Matches of one entity each as those of several; a name that has no part has no match."""
+    """Combine matches of one entity each; names without a part have no matches."""
     place = {name: number for number, name in enumerate(names)}
     indexed = []
     for part in parts:
@@ -115,7 +115,7 @@ def side_by_side(names: tuple[str, ...], parts: Sequence[Matches]) -> Matches:
 
 
 def _names(words: tuple[str, ...], index: NDArray[np.integer]) -> pa.Array:
-    """Words picked by index, as plain text (dictionary columns would compare as ENUM in DuckDB)."""
+    """Words picked by index, as plain text (DuckDB would compare dictionary columns as ENUM)."""
     return pa.array(words, pa.string()).take(pa.array(index.astype(np.int64), pa.int64()))
 
 
@@ -124,16 +124,16 @@ class MatchRequest:
     """Which matches an answer needs.
 
     Attributes:
-        entities: names, None for all entities of the album.
-        segments: int32 ids outside which no track matters, None for no restriction.
-        tracks: int64 ids outside which no track matters, None for no restriction.
-        keep: rows that must be returned: 'accepted' and 'undecided' leave out rejected rows (undecided rows
-            are returned with either, because they are counted), 'all' returns every track with its score.
+        entities: names; None for all entities of the album.
+        segments: int32 ids of the only segments that matter; None for all.
+        tracks: int64 ids of the only tracks that matter; None for all.
+        keep: rows that must be returned: 'accepted' and 'undecided' leave out rejected rows (both return
+            undecided rows, because they are counted); 'all' returns every track with its score.
         min_score: with 'all', rows below it may be left out.
-        first: of a similarity, how many of the best tracks are enough; all where None.
-        contract: the accuracy that the bands must keep, None for that of the calibration.
-        budget: how long it may take; it is told what was left undone.
-        remarks: filled by the matcher with what the asker should know.
+        first: for a similarity, how many of the best tracks are enough; None for all.
+        contract: the accuracy that the bands must keep; None for the calibration's.
+        budget: the time allowed; it also records what was left undone.
+        remarks: the matcher adds remarks for the user here.
     """
 
     entities: tuple[str, ...] | None = None
@@ -148,45 +148,44 @@ class MatchRequest:
 
 
 class Matcher(Protocol):
-    """Matches the album against the library's crops; the engine never calls a model itself."""
+    """Matches the album against the library's crops; the engine itself never calls a model."""
 
     def match(self, request: MatchRequest) -> Matches:
         """Every (entity, track) that the request needs, each pair once."""
         ...
 
     def prepare(self, entities: Sequence[str]) -> None:
-        """Do what matching several entities takes in one pass; later requests find it done."""
+        """Match several entities in one pass; later requests use the result."""
         ...
 
     def choices(self, request: MatchRequest) -> Mapping[str, Choice]:
-        """How each entity of the request would be matched now, and what every way is estimated to take."""
+        """How each entity of the request would be matched now, with the estimate of every way."""
         ...
 
     def tracks(self, track_ids: NDArray[np.int64]) -> pa.Table | None:
-        """Rows of the stored table `tracks`, for ids (T,), ascending; None where only its files know them."""
+        """Rows of the stored table `tracks` for ids (T,), ascending; None if only its files have them."""
         ...
 
     def crops(self, track_ids: NDArray[np.int64], crop_ids: NDArray[np.int64]) -> pa.Table | None:
-        """Id, frame and box of crops of some tracks, both ascending; None where only the files know them."""
+        """Id, frame and box of some crops of some tracks, both ascending; None if only files have them."""
         ...
 
     def followed(self, track_ids: NDArray[np.int64], most: int) -> tuple[pa.Table, pa.Table, pa.Table] | None:
-        """Rows of `tracks`, `boxes` and `frames` that following tracks (T,) through every frame takes.
+        """Rows of `tracks`, `boxes` and `frames` that are needed to follow tracks (T,) through every frame.
 
-        Tracks are in order of id. None for more than `most` boxes or frames, and where only the files know
-        them.
+        Tracks are ordered by id. None for more than `most` boxes or frames, or if only the files have them.
         """
         ...
 
     def similarity(
         self, image: Image | int, request: MatchRequest
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Crop ids and their similarity in [0, 1] to a picture or to another crop, within the request.
+        """Crop ids within the request, and their similarity in [0, 1] to a picture or another crop.
 
-        Crops below `min_score`, and those that the `first` best tracks do not need, may be missing.
+        Crops below `min_score`, and crops that the `first` best tracks do not need, may be missing.
         """
         ...
 
     def verify(self, first: Image, second: Image) -> tuple[float, int, int]:
-        """Whether two pictures show the same entity: score, band, exit."""
+        """Score, band and exit that say whether two pictures show the same entity."""
         ...

@@ -1,4 +1,4 @@
-"""One vector and a scope enter; the crops most similar to it leave, as many as the answer needs."""
+"""One vector and a scope come in; the crops most similar to it go out, as many as the answer needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from panorama.query.matching.passes import VectorSource
 from panorama.query.matching.scoring import SCAN_ROWS, divided, take_rows
 
 CROPS_PER_TRACK = 4
-"""How many crops to ask an index for, for each track wanted, before it is known how they lie."""
+"""Crops to request from an index per track wanted, before it is known how many share a track."""
 
 
 def most_similar(
@@ -24,10 +24,10 @@ def most_similar(
     """Rows of `stored(exit)` and their cosine to a query (dim,).
 
     Args:
-        rows: those that may be found, ascending; None for all.
-        request: with `first`, only the crops that the so many best tracks need; with `min_score`, only those
-            of that similarity or more.
-        threads: for comparing everything.
+        rows: the only rows to consider, ascending; None for all.
+        request: `first` limits the result to the crops that this many best tracks need; `min_score` limits it
+            to crops of at least this similarity.
+        threads: for comparing with all vectors.
     """
     least = -1.0 if request.min_score is None else 2 * request.min_score - 1
     if request.first is not None:
@@ -55,7 +55,7 @@ def _from_index(
     rows: NDArray[np.intp] | None,
     first: int,
 ) -> tuple[NDArray[np.intp], NDArray[np.float32]] | None:
-    """What an index finds until it holds so many tracks; None where a scan is quicker."""
+    """Results of an index that contain the `first` best tracks; None if a scan is faster."""
     owners = source.stored(exit).track_ids
     total = len(owners) if rows is None else len(rows)
     count = max(first, 1) * CROPS_PER_TRACK
@@ -65,7 +65,7 @@ def _from_index(
             return None
         found = np.sort(found)
         cosine = _cosine(source, exit, query, found)
-        # Beyond the last crop that was asked for, an index knows nothing: what equals it may be missing.
+        # Crops as similar as the last one returned may be missing, so the cut must lie above it.
         last = (
             np.partition(cosine, len(cosine) - count)[len(cosine) - count] if len(cosine) >= count else -1.0
         )
@@ -97,7 +97,7 @@ def _cosine(
 
 
 def _cut(cosine: NDArray[np.float32], owners: NDArray[np.int64], first: int) -> float | None:
-    """The similarity that the best `first` tracks have at least; None where there are not so many."""
+    """The similarity that the best `first` tracks reach; None if there are fewer tracks."""
     if first <= 0:
         return float(cosine.max(initial=-1.0))
     count = max(first, 1) * CROPS_PER_TRACK
@@ -118,5 +118,5 @@ def _at_least(
 ) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
     if least <= -1:
         return rows, cosine
-    keep = cosine >= least - 1e-5  # a similarity is rounded once more on its way to SQL
+    keep = cosine >= least - 1e-5  # tolerance: a similarity is rounded again on its way to SQL
     return rows[keep], cosine[keep]

@@ -1,7 +1,7 @@
-"""Says which matches an answer needs: a planned shorthand enters, a MatchRequest leaves.
+"""A planned shorthand comes in; a MatchRequest goes out that says which matches its answer needs.
 
-Bands are set on the whole library, so where they decide, a condition on tracks saves matching nothing: it is
-asked of the few tracks found, not of all beforehand.
+Bands are set on the whole library. So if bands decide, a condition on tracks saves no matching: it is checked
+on the few tracks found, not on all tracks beforehand.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from panorama.query.sql.plain_scope import Need
 from panorama.query.sql.rewritten import Rewritten, SimilarityCall
 
 _AMONG = "_panorama_among"
-"""The tracks that a condition is asked of, where those are known."""
+"""Table of the tracks that a condition is checked on, if these are known."""
 
 
 def match_request(query: Query, cursor: duckdb.DuckDBPyConnection) -> MatchRequest | None:
-    """What to match for a shorthand, None where it looks for no entity."""
+    """The matches that a shorthand needs; None if it looks for no entity."""
     seen = [item for item in query.every_seen() if item.source != "any"]
     if not seen:
         return None
@@ -53,13 +53,13 @@ def match_request(query: Query, cursor: duckdb.DuckDBPyConnection) -> MatchReque
         elif videos is not None:
             segments = _segments_of(videos, cursor)
     except duckdb.Error:
-        # Matching everything is right, too; the statement itself will say what is wrong with its condition.
+        # Matching everything is correct, too; the statement itself will report the error in its condition.
         pass
     return MatchRequest(entities, segments, tracks, keep, min_score)
 
 
 def possible(request: MatchRequest) -> bool:
-    """Whether anything could match: a place to look and something to look for."""
+    """Whether anything could match: there is a place to look at and something to look for."""
     for part in (request.segments, request.tracks, request.entities):
         if part is not None and len(part) == 0:
             return False
@@ -67,7 +67,7 @@ def possible(request: MatchRequest) -> bool:
 
 
 def count_tracks(cursor: duckdb.DuckDBPyConnection, request: MatchRequest) -> int:
-    """How many tracks a request admits."""
+    """Number of tracks that a request admits."""
     if request.tracks is not None:
         return len(request.tracks)
     sql = f"SELECT count(*) FROM {SCHEMA}.tracks"
@@ -85,12 +85,12 @@ def narrowed(
     cursor: duckdb.DuckDBPyConnection,
     matcher: Matcher,
 ) -> Matches:
-    """The matches without tracks that the conditions rule out and that nothing later would leave out.
+    """The matches without tracks that the conditions exclude and that no later step would leave out.
 
-    Those are undecided ones, which are counted, and all that are far from every shape.
+    These are undecided tracks, which are counted, and all tracks far from every shape.
 
     Args:
-        tracks: of the matches, in order of id; None where only the files know them.
+        tracks: rows of the matched tracks, ordered by id; None if only the files have them.
     """
     if request.keep == "all" or not _narrows(query):
         return matches
@@ -105,12 +105,12 @@ def narrowed(
         give_tracks(cursor, _AMONG, np.unique(matches.track_id[asked]), matcher)
         inside = _tracks_in(query, cursor, among=True)
     except duckdb.Error:
-        return matches  # the statement itself will say what is wrong with its condition
+        return matches  # the statement itself will report the error in its condition
     return matches[~asked | np.isin(matches.track_id, inside)]
 
 
 def _narrows(query: Query) -> bool:
-    """Whether a condition rules out tracks of videos that it does not rule out."""
+    """Whether a condition can exclude single tracks, not only whole videos."""
     return bool(query.bounds != Bounds() or query.shapes or query.track_clock_sql())
 
 
@@ -121,13 +121,14 @@ def counted_undecided(
     cursor: duckdb.DuckDBPyConnection,
     matcher: Matcher,
 ) -> Matches:
-    """The undecided matches that the bands keep out: of each alternative those that its time leaves.
+    """The undecided matches that the bands keep out, restricted by the times of each alternative.
 
-    All of them where its rows are made of more than one thing after another. From tracks that match nothing
-    those of any entity keep a track out, unless another is accepted there, which does so for sure.
+    If the rows consist of several things in sequence, all undecided matches count. For tracks that match
+    nothing, an undecided match of any entity keeps a track out, unless another entity is accepted there,
+    which keeps it out for certain.
 
     Args:
-        tracks: of the matches, in order of id; None where only the files know them.
+        tracks: rows of the matched tracks, ordered by id; None if only the files have them.
     """
     undecided = matches[matches.band == UNCERTAIN]
     counted = np.zeros(len(undecided), np.bool_)
@@ -143,13 +144,13 @@ def counted_undecided(
                 found = cursor.execute(f"SELECT track_id, start_time, end_time FROM {_AMONG}").fetchnumpy()
                 tracks = pa.table(dict(found))
             inside = np.zeros(tracks.num_rows, np.bool_)
-            for bounds in branch.times:  # each by itself: the hull of two short ones is not short
+            for bounds in branch.times:  # one by one: the hull of two short intervals is not short
                 if query.target not in OVERLAP_TARGETS and bounds.empty:
-                    continue  # of an interval, another instant may lie in each
+                    continue  # different instants of one interval may satisfy the separate bounds
                 inside |= in_time(tracks, bounds, _margin(query.target, bounds))
             here &= np.isin(undecided.track_id, tracks.column("track_id").to_numpy()[inside])
         if (asked := _asked_of_ends(query, branch)) and here.any():
-            with suppress(duckdb.Error):  # the statement itself will say what is wrong with its condition
+            with suppress(duckdb.Error):  # the statement itself will report the error in its condition
                 give_tracks(cursor, _AMONG, np.unique(undecided.track_id), matcher)
                 left = cursor.execute(_LEFT.format(among=_AMONG, asked=asked)).fetchnumpy()["track_id"]
                 here &= np.isin(undecided.track_id, left)
@@ -170,9 +171,9 @@ _ONE_SIDED = (exp.GT, exp.GTE, exp.LT, exp.LTE)
 
 
 def _asked_of_ends(query: Query, branch: Branch) -> str:
-    """SQL over the ends of a track: what a branch asks of the ends or the clock of its rows; '' for nothing.
+    """SQL conditions of a branch on the ends or the clock of its rows, applied to a track; '' for none.
 
-    A moment may be longer than one of its tracks, so a condition on both ends is not asked.
+    A moment may be longer than any one of its tracks, so a condition on both ends is left out.
     """
     if branch.sequences or branch.unsequenced:
         return ""
@@ -183,30 +184,30 @@ def _asked_of_ends(query: Query, branch: Branch) -> str:
         if query.target in OVERLAP_TARGETS and leaf.columns <= _ENDS:
             asked.append(f"({leaf.text})")
         elif leaf.columns == {"clock"} and isinstance(leaf.node, _ONE_SIDED):
-            # It holds at some instant of the track if it does at one of its ends.
+            # A one-sided condition holds at some instant of the track if it holds at one of its ends.
             instants = "SELECT unnest([start_clock, end_clock]) AS clock"
             asked.append(f"EXISTS (SELECT 1 FROM ({instants}) WHERE {leaf.text})")
     return " AND ".join(asked)
 
 
 def _margin(target: Target, bounds: Bounds) -> float:
-    """Seconds around a time in which a track may end or begin and still be part of a row of that time."""
+    """Seconds by which a track may miss a time and still be part of a row at that time."""
     if target == "moments":
-        # A moment may overlap a short time in the gap alone that was closed between two tracks.
+        # A moment may overlap a short time only in the closed gap between two tracks.
         if bounds.low is None or bounds.high is None or bounds.high - bounds.low >= MARGIN_SECONDS:
             return 0.0
         return MARGIN_SECONDS
-    return MARGIN_SECONDS if target == "frames" else 0.0  # tracks are followed beyond their samples
+    return MARGIN_SECONDS if target == "frames" else 0.0  # a track extends beyond its samples
 
 
 def similarity_request(
     rewritten: Rewritten, call: SimilarityCall, calls: int, cursor: duckdb.DuckDBPyConnection
 ) -> MatchRequest:
-    """Of which crops a statement needs the similarity.
+    """The crops whose similarity a statement needs.
 
     Args:
-        call: about one picture.
-        calls: how often the statement says `similarity`.
+        call: the calls about one picture.
+        calls: number of `similarity` calls in the statement.
     """
     everything = MatchRequest(keep="all")
     if all(need is not None for need in call.needs):
@@ -229,7 +230,7 @@ def similarity_request(
             return MatchRequest(segments=segments, keep="all", min_score=least)
         return _first_similar(query, cursor) if ordered else everything
     except duckdb.Error:
-        return everything  # the statement itself will say what is wrong with its condition
+        return everything  # the statement itself will report the error in its condition
 
 
 def _plain_request(needs: Sequence[Need], cursor: duckdb.DuckDBPyConnection) -> MatchRequest:
@@ -248,7 +249,7 @@ def _plain_request(needs: Sequence[Need], cursor: duckdb.DuckDBPyConnection) -> 
             found = cursor.execute(f"SELECT DISTINCT track_id FROM ({sql}) ORDER BY 1").fetchnumpy()
             return replace(request, tracks=np.asarray(found["track_id"], np.int64))
     except duckdb.Error:
-        # Comparing all is right, too; the statement itself will say what is wrong with its condition.
+        # Comparing everything is correct, too; the statement itself will report the error in its condition.
         return replace(request, first=None)
     if any(need.videos or need.tracks for need in needs):
         request = replace(request, first=None)
@@ -262,7 +263,7 @@ def segments_of(needs: Sequence[Need], cursor: duckdb.DuckDBPyConnection) -> NDA
 
 
 def _least_similarity(query: Query, table: str) -> float | None:
-    """s of a condition similarity(...) > s or >= s that every row must satisfy."""
+    """s, if every row must satisfy a condition similarity(...) > s or >= s."""
     if len(query.branches) != 1:
         return None
     branch = query.branches[0]
@@ -275,7 +276,7 @@ def _least_similarity(query: Query, table: str) -> float | None:
 
 
 def _first_similar(query: Query, cursor: duckdb.DuckDBPyConnection) -> MatchRequest:
-    """What the first rows need, in order of similarity to one picture."""
+    """What the first rows in order of similarity to one picture need."""
     everything = MatchRequest(keep="all")
     numbers = [whole_number(text) if text is not None else 0 for text in (query.limit, query.offset)]
     if query.grouped or query.limit is None or None in numbers:
@@ -288,7 +289,7 @@ def _first_similar(query: Query, cursor: duckdb.DuckDBPyConnection) -> MatchRequ
         if videos is None:
             return everything
         return MatchRequest(segments=_segments_of(videos, cursor), keep="all", first=first)
-    # A condition on crops may leave out just those that make a track similar; one on tracks leaves tracks.
+    # A condition on crops may exclude the very crops that make a track similar; one on tracks cannot.
     if query.target != "tracks":
         return everything
     plain = replace(query, order=None, limit=None, offset=None, similarity=None, alone=False)
@@ -302,7 +303,7 @@ def _segments_of(videos: str, cursor: duckdb.DuckDBPyConnection) -> NDArray[np.i
 
 
 def _tracks_in(query: Query, cursor: duckdb.DuckDBPyConnection, among: bool = False) -> NDArray[np.int64]:
-    """The tracks that can be of an answer; with `among`, only those of the table _AMONG."""
+    """The tracks that can be part of an answer; with `among`, only tracks of the table _AMONG."""
     low = -math.inf if query.bounds.low is None else query.bounds.low - MARGIN_SECONDS
     high = math.inf if query.bounds.high is None else query.bounds.high + MARGIN_SECONDS
     videos = needed_videos(query)
@@ -334,7 +335,7 @@ def _keep(seen: list[Seen]) -> tuple[Keep, float | None]:
 
 
 def _only_decided(seen: Seen) -> bool:
-    """Whether a condition asks for band = 'uncertain' or 'accepted'; no rejected row can be an answer."""
+    """Whether a condition says band = 'uncertain' or 'accepted', so that no rejected row can be an answer."""
     for leaf in seen.conditions:
         node = leaf.node
         if isinstance(node, exp.EQ) and leaf.columns == {"band"}:
@@ -345,7 +346,7 @@ def _only_decided(seen: Seen) -> bool:
 
 
 def _least_score(seen: Seen) -> float | None:
-    """s of a condition score >= s that every row must satisfy."""
+    """s, if every row must satisfy a condition score >= s."""
     for leaf in seen.conditions:
         node = leaf.node
         if leaf.columns != MATCH_COLUMNS & {"score"} or node is None:

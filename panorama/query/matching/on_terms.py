@@ -1,9 +1,9 @@
-"""A matcher, a request and its terms (an accuracy, a time) enter; matches that keep them leave.
+"""A matcher, a request and its terms (an accuracy, a time limit) come in; matches that keep them go out.
 
-Within a time, entities are looked for one after the other. Crops that a deeper exit must see are computed
-track by track, the most similar ones first; what is not reached stays undecided. No row is returned that the
-complete answer would not have: a track seen deeper is then accepted only if it would be beside any other, and
-what is not reached is accepted by no word, nor what continues it with it (see `kinship`).
+With a time limit, entities are searched one after the other. Crops that a deeper exit must see are computed
+track by track, the most similar first; tracks not reached stay undecided. Every returned row would also be in
+the complete answer. So a track seen deeper is accepted only if no better track could prevent it, and a track
+not reached is not accepted by a confirmation and carries nothing (see `kinship`).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from panorama.query.matching.scoring import Vectors
 from panorama.query.shorthands.terms import Budget, Contract
 
 FIRST_BATCH = 64
-"""Crops computed before the speed is known; later batches take about a quarter of the time that is left."""
+"""Crops in the first batch, before the speed is known; later ones take about a quarter of the time left."""
 
 
 def match_on_terms(matcher: AlbumMatcher, request: MatchRequest, evidence: Sequence[Evidence]) -> Matches:
-    """What the request needs, with the accuracy and within the time that it asks for.
+    """The matches that the request needs, with its accuracy and within its time.
 
     Raises:
         AccuracyError: the accuracy cannot be promised.
@@ -67,13 +67,13 @@ def match_on_terms(matcher: AlbumMatcher, request: MatchRequest, evidence: Seque
 
 
 def _check_found(matcher: AlbumMatcher, names: Sequence[str], contract: Contract) -> None:
-    """Refuse to promise a recall of what nothing in the whole library is accepted for.
+    """Refuse to promise a recall for an entity for which no track of the whole library is accepted.
 
     Raises:
         AccuracyError: there is such an entity.
     """
     for name in names:
-        # What somebody pointed at says nothing of how well the examples find the rest.
+        # Confirmed tracks say nothing about how well the examples find the rest.
         if not matcher.accepts(name):
             if (matcher.match(MatchRequest((name,))).band == ACCEPTED).any():
                 raise only_pointed_at(contract, name)
@@ -81,7 +81,7 @@ def _check_found(matcher: AlbumMatcher, names: Sequence[str], contract: Contract
 
 
 def _within(matcher: AlbumMatcher, request: MatchRequest, budget: Budget) -> Matches:
-    """The matches of one entity that can be had in time."""
+    """The matches of one entity that can be computed in time."""
     if matcher.first_exit() == matcher.embedder.exits:
         return matcher.match(request)  # nothing has to be computed
     assert request.entities is not None
@@ -98,17 +98,17 @@ def _within(matcher: AlbumMatcher, request: MatchRequest, budget: Budget) -> Mat
     found = _like(matcher, source, strict).match(request)
     if request.keep == "accepted":
         return found
-    # Their score and band are not those of the complete answer.
+    # Leave out tracks whose score and band are not those of the complete answer.
     return found[~np.isin(found.track_id, hurried.left_out)]
 
 
 def _like(matcher: AlbumMatcher, source: VectorSource, calibrations: Sequence[Calibration]) -> AlbumMatcher:
-    """A matcher that knows nothing yet, with the model and the threads of another one."""
+    """A fresh matcher with the model and the threads of another one."""
     return AlbumMatcher(source, matcher.embedder, calibrations, threads=matcher.threads)
 
 
 def _strict(calibrations: Sequence[Calibration], first_exit: int) -> tuple[Calibration, ...]:
-    """Below the first exit, accepted is only what would be whatever the best track is: none is above 1."""
+    """Calibrations that past the first exit accept only what no better track could prevent (best value 1)."""
     return tuple(
         calibration
         if exit <= first_exit
@@ -119,10 +119,10 @@ def _strict(calibrations: Sequence[Calibration], first_exit: int) -> tuple[Calib
 
 
 class Hurried:
-    """A source of vectors that computes within a time, whole tracks, the most promising ones first.
+    """A source of vectors that computes within a time limit: whole tracks, the most promising first.
 
     Attributes:
-        left_out: (T,) tracks that were asked for and not computed in time.
+        left_out: (T,) tracks that were requested and not computed in time.
     """
 
     def __init__(self, source: VectorSource, entity: str, budget: Budget) -> None:
@@ -136,7 +136,7 @@ class Hurried:
         return getattr(self._source, name)
 
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> Vectors:
-        """Vectors at an exit of those of the crops whose tracks are known or were computed in time."""
+        """Vectors at an exit of the crops whose tracks are known or were computed in time."""
         ids, owners = self._source.crops()
         order = np.argsort(ids)
         tracks = owners[order[np.searchsorted(ids[order], crop_ids)]]
@@ -164,7 +164,7 @@ class Hurried:
         missing: NDArray[np.bool_],
         size: int,
     ) -> tuple[NDArray[np.int64], int]:
-        """Missing crops of the first tracks, about `size` of them, and how many tracks that is."""
+        """Missing crops of the first waiting tracks, about `size` of them, and the number of these tracks."""
         picked: list[NDArray[np.int64]] = []
         taken = 0
         while taken < len(waiting) and sum(map(len, picked)) < size:
@@ -175,7 +175,7 @@ class Hurried:
     def _by_promise(
         self, crop_ids: NDArray[np.int64], tracks: NDArray[np.int64], waiting: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """The waiting tracks, those whose crops resemble an exemplar most at the first exit before others."""
+        """The waiting tracks, ordered by the similarity of their crops to an exemplar at the first exit."""
         table, album = self._source.stored(1), self._source.album(1)
         mine = (album.entity_index == album.entities.index(self._entity)) & ~album.negative
         order = np.argsort(table.crop_ids)

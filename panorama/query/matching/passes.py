@@ -1,7 +1,7 @@
-"""Entities and a scope of tracks enter; their pooled values at one exit leave, the cheapest way taken.
+"""Entities and a scope of tracks come in; their pooled values at one exit go out, found the cheapest way.
 
-Every pass is shared by all entities that need it: one scan, one search of the index, one run of the model
-over stored pictures. An index only says which tracks to look at; what is looked at is compared exactly.
+All entities share each pass: one scan, one search of the index, one run of the model over stored pictures. An
+index only says which tracks to look at; those are compared exactly.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from panorama.store.files.schema import segment_of
 
 
 class VectorSource(Whereabouts, Protocol):
-    """Where vectors come from and go to; one library snapshot under one model."""
+    """The vectors of one library snapshot under one model."""
 
     def album(self, exit: int) -> Exemplars:
         """The exemplars at an exit."""
         ...
 
     def said(self, name: str) -> Said:
-        """Of which tracks somebody said that they are an entity, or are not."""
+        """The tracks that a user confirmed or denied for an entity."""
         ...
 
     def stored(self, exit: int) -> Vectors:
@@ -48,7 +48,7 @@ class VectorSource(Whereabouts, Protocol):
         ...
 
     def counts(self) -> tuple[int, Sequence[int]]:
-        """How many crops there are, and how many vectors at each exit, shallowest first."""
+        """Number of crops, and number of vectors at each exit, shallowest first."""
         ...
 
     def crops(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -56,7 +56,7 @@ class VectorSource(Whereabouts, Protocol):
         ...
 
     def codes(self, exit: int, least: float) -> int | None:
-        """Rows that an index looks at to find those at least `least` similar to one query; None: no index."""
+        """Rows that an index visits to find those of similarity `least` or more; None without an index."""
         ...
 
     def near(
@@ -66,16 +66,20 @@ class VectorSource(Whereabouts, Protocol):
         least: NDArray[np.float32],
         rows: NDArray[np.intp] | None = None,
     ) -> Sequence[NDArray[np.intp]] | None:
-        """For each query (M, dim), rows of `stored(exit)` at least `least` (M,) similar, or more of them.
+        """For each query (M, dim), rows of `stored(exit)` at least `least` (M,) similar; may include others.
 
-        Only those among `rows`, where given. None where looking at every row is quicker than an index.
+        Args:
+            rows: the only rows to consider; None for all.
+
+        Returns:
+            None if a full scan is faster than an index.
         """
         ...
 
     def nearest(
         self, exit: int, query: NDArray[np.float32], count: int, rows: NDArray[np.intp] | None
     ) -> NDArray[np.intp] | None:
-        """Rows of `stored(exit)`, the `count` most similar to a query (dim,) among them; None as above."""
+        """Rows of `stored(exit)` with the `count` most similar to a query (dim,); None as in `near`."""
         ...
 
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> Vectors:
@@ -84,17 +88,17 @@ class VectorSource(Whereabouts, Protocol):
 
 
 def first_exit(crops: int, vectors: Sequence[int]) -> int:
-    """The deepest exit that every crop has a vector at, 1 where none has all: matching begins there.
+    """The deepest exit at which every crop has a vector, 1 if no exit has all: matching begins there.
 
     Args:
-        vectors: how many there are at each exit, shallowest first.
+        vectors: number of vectors at each exit, shallowest first.
     """
     return max((exit for exit, count in enumerate(vectors, start=1) if count >= crops), default=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Tracks that a pass is about: their numbers (T,), ascending, and how many crops they have."""
+    """Tracks of a pass: their numbers (T,), ascending, and the total number of their crops."""
 
     tracks: NDArray[np.intp]
     rows: int
@@ -105,10 +109,10 @@ class Passes:
 
     Args:
         source: its vectors and exemplars.
-        cohort: (exits, N, dim), what scores are normalised against.
-        calibrations: one for each exit.
-        costs: what chooses between exact comparison and index.
-        threads: for comparing everything.
+        cohort: (exits, N, dim), to normalise scores against.
+        calibrations: one per exit.
+        costs: decides between exact comparison and index.
+        threads: for comparing with all vectors.
     """
 
     def __init__(
@@ -127,13 +131,13 @@ class Passes:
         self._groups: dict[int, TrackRows] = {}
 
     def groups(self, exit: int) -> TrackRows:
-        """Which rows of the table of an exit belong to which track."""
+        """Which rows of an exit's table belong to which track."""
         if exit not in self._groups:
             self._groups[exit] = TrackRows.of(self._source.stored(exit).track_ids)
         return self._groups[exit]
 
     def scope(self, exit: int, request: MatchRequest) -> Scope | None:
-        """What a request admits, None for everything."""
+        """The tracks that a request admits; None for all."""
         if request.tracks is None and request.segments is None:
             return None
         groups = self.groups(exit)
@@ -152,18 +156,17 @@ class Passes:
         return rows if groups.order is None else np.sort(rows)
 
     def sought(self, name: str, exit: int) -> Sought:
-        """An entity's exemplars at an exit; one that only sends on denies nothing, for it accepts nothing."""
+        """An entity's exemplars at an exit; an exit that accepts nothing gets no denied pictures."""
         found = Sought.of(self._source.album(exit), name, self._cohort[exit - 1], self._source.said(name))
         return found.without_denied() if passed_by(self._calibrations, exit) else found
 
     def first(
         self, names: Sequence[str], exit: int, scope: Scope | None, least: float | None
     ) -> dict[str, Scored]:
-        """Tracks in scope, for each entity that has exemplars.
+        """Score the tracks in scope, for each entity that has exemplars.
 
         Args:
-            least: tracks of a lower score may be missing, but not those that somebody said are the entity;
-                None: none may.
+            least: tracks with a lower score may be missing, except confirmed ones; None: none may be missing.
         """
         table = self._source.stored(exit)
         sought = {name: self.sought(name, exit) for name in names}
@@ -188,7 +191,7 @@ class Passes:
         return {name: found[name] for name in sought}
 
     def second(self, tracks: Mapping[str, NDArray[np.int64]], exit: int) -> dict[str, Scored]:
-        """Tracks of several entities at an exit; what must be computed for them is computed in full batches.
+        """Score tracks of several entities at an exit; vectors that are missing are computed in full batches.
 
         Tracks that have no crops any more are missing.
         """
@@ -204,9 +207,9 @@ class Passes:
         return found
 
     def by_others(self, name: str, track_ids: NDArray[np.int64], exit: int) -> NDArray[np.float32]:
-        """What tracks of an entity are, at an exit, without the exemplars that were cut from them.
+        """Values of an entity's tracks at an exit without the exemplars cut from each of them.
 
-        Those that have no crops any more are missing; DENIED where there are no other exemplars.
+        Tracks that have no crops any more are missing; DENIED if there are no other exemplars.
         """
         crop_ids, owners = self._source.crops()
         table = self._source.deepen(crop_ids[np.isin(owners, track_ids)], exit)
@@ -214,7 +217,7 @@ class Passes:
         return by_others(self.sought(name, exit), table, groups, groups.of_ids(track_ids))
 
     def work(self, one: Sought, exit: int, scope: Scope | None, least: float | None) -> Work:
-        """What it takes to find one entity's tracks of a score of at least `least`."""
+        """The work of finding one entity's tracks with a score of at least `least`."""
         every = len(self._source.stored(exit).crop_ids)
         rows, table = (every, 0) if scope is None else (scope.rows, every)
         floor = self._floor(exit, least)
@@ -227,7 +230,7 @@ class Passes:
     def _near(
         self, sought: Mapping[str, Sought], floor: float | None, exit: int, scope: Scope | None
     ) -> dict[str, NDArray[np.intp]]:
-        """The tracks that an index finds, for the entities where that is quicker; all in one search."""
+        """The tracks that an index finds, for the entities for which it is faster; all in one search."""
         if floor is None:
             return {}
         least = float(self._calibrations[exit - 1].score(np.array(floor)))
@@ -249,7 +252,7 @@ class Passes:
         for name in chosen:
             width = len(sought[name].positive)
             reached = np.concatenate([*near[at : at + width], np.zeros(0, np.intp)])
-            # An index finds what looks like the examples: what was pointed at may not.
+            # An index finds tracks that look like the examples; confirmed tracks may not.
             said = groups.of_ids(sought[name].said.accepted)
             said = said if scope is None else np.intersect1d(said, scope.tracks)
             found[name] = np.union1d(groups.of_rows(reached, owners), said)

@@ -1,8 +1,8 @@
-"""An accuracy asked for and what `calibrate` measured enter; bands that keep it leave, or a refusal.
+"""A requested accuracy and the evidence of `calibrate` come in; bands that keep it go out, or a refusal.
 
-Calibrating compares pictures of one track with each other (`same`) and with the track that resembles them
-most among all others of the library (`stranger`). From these a border follows for any accuracy: with 95 %
-confidence, not more than the share allowed of such strangers reach it, or of such sure pairs fall below it.
+Calibration compares crops of one track with each other (`same`) and with the most similar track among all
+others of the library (`stranger`). From these values follows a threshold for any accuracy: with 95 %
+confidence, at most the allowed share of such strangers reaches it, or of such sure pairs falls below it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from panorama.query.matching.decide import Calibration
 from panorama.query.shorthands.terms import Contract
 
 SETTING = "evidence:"
-"""Key of what a library's calibration was measured on, followed by what it was measured with."""
+"""Key of the evidence for a library's calibration, followed by what it was measured with."""
 
 CONFIDENCE = 0.95
 LEAST_STEP = 1e-5
-"""Evidence is kept to so many digits."""
+"""Resolution of the stored evidence."""
 
 GROWTH = 1.25
-"""The best of more strangers is a better one: in a library this much larger, a promise no longer holds."""
+"""Growth of the library beyond which a promise expires: the best of more strangers is a better stranger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,9 @@ class Evidence:
     """What one exit's calibration was measured on.
 
     Attributes:
-        same: normalised similarities of sure pairs, one an example; stranger: of each one's best stranger.
-        crops: how many crops the library held.
+        same: normalised similarities of sure pairs, one per example; stranger: of each example's best
+            stranger.
+        crops: number of crops in the library.
     """
 
     same: tuple[float, ...]
@@ -52,7 +53,7 @@ class Evidence:
 
 
 def evidence_for(measured_with: str, settings: Mapping[str, Any]) -> tuple[Evidence, ...]:
-    """What the library's own calibration was measured on, by exit; nothing where it has none."""
+    """The evidence of the library's own calibration, by exit; empty if it has none."""
     rows = settings.get(SETTING + measured_with) or []
     return tuple(Evidence(tuple(r["same"]), tuple(r["stranger"]), int(r["crops"])) for r in rows)
 
@@ -64,14 +65,15 @@ def promised(
     first_exit: int,
     crops: int,
 ) -> tuple[Calibration, ...]:
-    """The calibrations with borders that keep a contract.
+    """The calibrations with thresholds that keep a contract.
 
     Args:
-        first_exit: where matching begins; it and those below share the errors that are allowed.
-        crops: how many the library holds now.
+        evidence: by exit.
+        first_exit: the exit at which matching begins; it and the deeper ones share the allowed errors.
+        crops: number of crops in the library now.
 
     Raises:
-        AccuracyError: what was measured cannot support it.
+        AccuracyError: the evidence does not support the contract.
     """
     if len(evidence) != len(calibrations):
         raise AccuracyError(
@@ -98,13 +100,13 @@ def promised(
             low = float(calibration.score(np.array(border)))
             last = exit == len(calibrations)
             high = low if last else max(low, calibration.high)
-            # Whatever compares tracks with each other loses some of those that a recall is promised of.
+            # Rules that compare tracks with each other would lose some that the recall promises.
             kept[exit - 1] = replace(calibration.alone(), low=low, high=high)
     return tuple(kept)
 
 
 def no_category(contract: Contract, name: str) -> AccuracyError:
-    """The refusal where an entity stands for a category: it was not measured how alike its members are."""
+    """The refusal for a category: how similar its members are was not measured."""
     return AccuracyError(
         f"{contract} cannot be promised: {name!r} is a category, and what a library is calibrated on are"
         " pictures of one thing each. Ask for it without the promise"
@@ -114,14 +116,14 @@ def no_category(contract: Contract, name: str) -> AccuracyError:
 def nothing_found(
     contract: Contract, name: str, best: Mapping[int, float], kept: Sequence[Calibration]
 ) -> AccuracyError:
-    """The refusal of a recall where no track of the library is accepted.
+    """The refusal of a recall if no track of the library is accepted.
 
-    An empty answer would claim that most of the thing was found. Either it is not in the library, or its
-    examples look less like it than the pictures of a track do like each other: that is all that was measured.
+    An empty answer would claim that most of the thing was found. But either it is not in the library, or its
+    examples look less like it than crops of one track look like each other, which is all that was measured.
 
     Args:
-        best: the value of the entity's best track by exit.
-        kept: the calibrations that `promised` gave.
+        best: the value of the entity's best track, by exit.
+        kept: the calibrations from `promised`.
     """
     told = "no track comes near it"
     if best:
@@ -129,7 +131,7 @@ def nothing_found(
         last = kept[exit - 1]
         border = last.high if exit == len(kept) else last.low
         scores = last.score(np.array([best[exit], last.normalised(border)]))
-        # What is like the thing may have fallen before, where the promise may lose some, too.
+        # Tracks of the thing may have dropped out at an earlier exit, where the promise may lose some, too.
         which = "its best track" if len(best) == 1 else f"the best of the tracks that came to exit {exit}"
         told = f"{which} scores {scores[0]:.3f}, and {scores[1]:.3f} is where the promise is kept"
     example = command_of("register", name, "--video FILE --at SECONDS --box x1,y1,x2,y2")
@@ -141,7 +143,7 @@ def nothing_found(
 
 
 def only_pointed_at(contract: Contract, name: str) -> AccuracyError:
-    """The refusal of a recall where nothing is accepted but what examples were cut from."""
+    """The refusal of a recall if the only accepted tracks are those that examples were cut from."""
     example = command_of("register", name, "--video FILE --at SECONDS --box x1,y1,x2,y2")
     return AccuracyError(
         f"{contract} cannot be promised of {name!r}: all that is accepted are tracks that somebody pointed"
@@ -160,9 +162,9 @@ def account(contract: Contract, kept: Sequence[Calibration], evidence: Sequence[
 
 
 def allowed_errors(examples: int, share: float) -> int:
-    """How many of so many examples may err for the true share to be at most `share`, with CONFIDENCE.
+    """How many of `examples` may err so that the true share of errors is at most `share`, with CONFIDENCE.
 
-    -1 where even none is too little evidence. (Clopper and Pearson's bound, one-sided.)
+    -1 if even no error would be too little evidence. (Clopper and Pearson's one-sided bound.)
     """
     if not 0 < share < 1:
         return -1
@@ -180,16 +182,19 @@ def allowed_errors(examples: int, share: float) -> int:
 
 
 def supported(examples: int, exits: int = 1) -> float:
-    """The highest share that so many examples can promise, if none errs; exits share the errors."""
+    """The highest accuracy that this many examples can promise, if none errs; exits share the errors."""
     most = 1 - exits * (1 - (1 - CONFIDENCE) ** (1 / max(examples, 1)))
     return math.floor(max(most, 0) * 1000) / 1000
 
 
 def _border(values: NDArray[np.float64], allowed: float, contract: Contract, exits: int) -> float:
-    """The value, from the side of the errors, up to which not too many of the examples err.
+    """The threshold, coming from the side of the errors, up to which few enough examples err.
 
     Args:
         values: (N,), in any order.
+
+    Raises:
+        AccuracyError: there are too few examples.
     """
     from_above = contract.kind == "precision"
     ordered = np.sort(values)[::-1] if from_above else np.sort(values)

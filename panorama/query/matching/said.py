@@ -1,7 +1,7 @@
-"""What somebody said of tracks enters, by the places that pictures were cut from; what holds of each leaves.
+"""What users said about tracks, by cutting pictures from them, comes in; the verdict on each goes out.
 
-A picture that was cut out of a video says for certain what is there: the track at that place is the entity,
-however little it looks like the picture, or is not, where it was denied. Of one track the last word counts.
+A picture cut out of a video says for certain what is there: the track at that place is the entity, however
+little it looks like the picture, or is not, if it was denied. The last word on a track counts.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What was said of one entity's tracks.
+    """What was said about one entity's tracks.
 
     Attributes:
-        exemplar_ids, track_ids: (K,) int64 of the pictures that were cut from a track, and which track each
-            was; what was said last is last.
-        accepted: (Y,) int64, the tracks that are the entity; denied: (N,) int64, those that are not.
+        exemplar_ids, track_ids: (K,) int64 pictures that were cut from a track, and the track of each, oldest
+            first.
+        accepted: (Y,) int64 tracks that are the entity; denied: (N,) int64 tracks that are not.
     """
 
     exemplar_ids: NDArray[np.int64]
@@ -29,7 +29,7 @@ class Said:
 
     @classmethod
     def none(cls) -> Said:
-        """Nothing was said of any track."""
+        """Nothing was said about any track."""
         ids = np.zeros(0, np.int64)
         return cls(ids, ids, ids, ids)
 
@@ -41,11 +41,11 @@ class Said:
         examples: NDArray[np.int64],
         denied: NDArray[np.int64],
     ) -> Said:
-        """Pictures and the tracks (K,) that they were cut from, the last word last.
+        """From pictures and the tracks (K,) that they were cut from, oldest first.
 
         Args:
-            examples, denied: which pictures say yes and which no. A look-alike says neither: what it keeps
-                out is told by looks.
+            examples, denied: ids of the pictures that say yes and that say no. Look-alikes say neither: they
+                work by appearance only.
         """
         last = len(track_ids) - 1 - np.unique(track_ids[::-1], return_index=True)[1]
         told = exemplar_ids[last]
@@ -53,7 +53,7 @@ class Said:
         return cls(exemplar_ids, track_ids, yes, no)
 
     def without_denied(self) -> Said:
-        """The same where nothing was denied."""
+        """The same as if nothing had been denied."""
         return replace(self, denied=self.denied[:0])
 
     def accepts(self, track_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -61,7 +61,7 @@ class Said:
         return _among(track_ids, self.accepted)
 
     def denies(self, track_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """(T,) which of some tracks are not."""
+        """(T,) which of some tracks are not the entity."""
         return _among(track_ids, self.denied)
 
     def cut_from(
@@ -69,7 +69,7 @@ class Said:
     ) -> NDArray[np.bool_] | None:
         """(E, T) which of some pictures were cut from which of some tracks, each given once.
 
-        None for none from any.
+        None if no picture was cut from any of them.
         """
         mine = _among(self.track_ids, track_ids) & _among(self.exemplar_ids, exemplar_ids)
         if not mine.any():
@@ -80,17 +80,17 @@ class Said:
         return found
 
     def last_of(self, track_id: int) -> int | None:
-        """The picture that the last word on a track was said with; None where nothing was said of it."""
+        """The picture that gave the last word on a track; None if nothing was said about it."""
         rows = np.flatnonzero(self.track_ids == track_id)
         return int(self.exemplar_ids[rows[-1]]) if len(rows) else None
 
 
 def _rows_of(ids: NDArray[np.int64], some: NDArray[np.int64]) -> NDArray[np.intp]:
-    """(K,) where some ids (K,) stand among others, all of which are there, each once, in any order."""
+    """(K,) positions of some ids (K,) among `ids`, which contain all of them once, in any order."""
     order = np.argsort(ids, kind="stable")
     return order[np.searchsorted(ids[order], some)]
 
 
 def _among(ids: NDArray[np.int64], some: NDArray[np.int64]) -> NDArray[np.bool_]:
-    # Most entities have none, and a pass asks for thousands of pieces.
+    # Most entities have none, and a pass calls this for thousands of pieces.
     return np.isin(ids, some) if len(ids) and len(some) else np.zeros(len(ids), np.bool_)

@@ -1,7 +1,7 @@
-"""Crops with vectors and the exemplars of some entities enter; pooled values of their tracks leave.
+"""Crops with vectors and the exemplars of some entities come in; pooled values of their tracks go out.
 
-Several entities share one pass over the vectors. A pass is exact: it looks at every crop of the tracks that
-it is given. Which tracks those are, all or those that an index finds near, is decided elsewhere.
+Several entities share one pass over the vectors. A pass is exact: it compares every crop of the tracks it
+receives. Which tracks these are (all of them, or those that an index finds) is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from panorama.query.matching.said import Said
 from panorama.store.ascending import rows_in
 
 SCAN_ROWS = 16_384
-"""Crops compared at once: few enough that they are still in the processor's cache for the next entity."""
+"""Crops compared at a time: few enough to stay in the CPU cache for the next entity."""
 
 
 SAME_PICTURE = 0.85
-"""From this normalised value on, an exemplar is taken for a picture of the very track that a crop is of.
+"""From this normalised value on, an exemplar counts as a picture of the very track that a crop belongs to.
 
-Of what was cut out in this library it is known, however little it looks like it: see `said`.
-What is cut from a track reaches it, also with a box that is a twentieth off, and nineteen of twenty with one
-that is a tenth off; of other tracks of the same thing one in thirty does.
+For pictures cut out in this library the track is known, whatever they look like: see `said`. A picture cut
+from a track reaches this value even if its box is off by a twentieth, and in 19 of 20 cases if it is off by a
+tenth; of other tracks of the same thing, one in thirty reaches it.
 """
 
 DENIED = -1.0
-"""The normalised value of what somebody said is not the thing: that of what nobody would take for it."""
+"""The normalised value of a denied track: that of something that nobody would take for the entity."""
 
 FEW_PARTS = 8
-"""Up to so many pieces of SCAN_ROWS crops are compared by one thread: some milliseconds of work."""
+"""Up to this many pieces of SCAN_ROWS crops, one thread compares them: some milliseconds of work."""
 
 _Part = TypeVar("_Part")
 _Done = TypeVar("_Done")
@@ -60,7 +60,7 @@ class Vectors(Protocol):
 
 
 class Exemplars(Protocol):
-    """The album at one exit, a row for each view of an exemplar; `panorama.store.Album` is one."""
+    """The album at one exit, one row per view of an exemplar; `panorama.store.Album` is one."""
 
     @property
     def entities(self) -> tuple[str, ...]: ...
@@ -84,9 +84,9 @@ class TrackRows:
 
     Attributes:
         track_ids: (T,) int64, each once, in the order of `starts`.
-        starts: (T + 1,) first row of each track, as places in `order`.
-        order: (N,) rows track by track; None where the table has them so.
-        by_id: (T,) places in `track_ids` in ascending order of id; None where they stand so.
+        starts: (T + 1,) position in `order` of the first row of each track.
+        order: (N,) rows grouped by track; None if the table has them in this order.
+        by_id: (T,) positions in `track_ids` sorted by id; None if they are sorted.
     """
 
     track_ids: NDArray[np.int64]
@@ -96,14 +96,14 @@ class TrackRows:
 
     @classmethod
     def of(cls, owners: NDArray[np.int64]) -> TrackRows:
-        """Groups of rows (N,) that carry their track's id."""
+        """Group rows by the track ids (N,) that they carry."""
         order: NDArray[np.intp] | None = None
         starts = _run_starts(owners)
         ids = owners[starts]
         by_id = _sorting(ids)
         ascending = ids if by_id is None else ids[by_id]
         if bool(np.any(ascending[1:] == ascending[:-1])):
-            # Rows of a track lie apart: its crops were embedded at several times.
+            # The rows of some track are scattered: its crops were embedded at different times.
             order = np.argsort(owners, kind="stable")
             ordered = owners[order]
             starts, by_id = _run_starts(ordered), None
@@ -115,7 +115,7 @@ class TrackRows:
 
     @property
     def counts(self) -> NDArray[np.intp]:
-        """(T,) crops of each track."""
+        """(T,) number of crops of each track."""
         return np.diff(self.starts)
 
     def of_ids(self, track_ids: NDArray[np.int64]) -> NDArray[np.intp]:
@@ -129,7 +129,7 @@ class TrackRows:
         """Numbers, ascending, of the tracks that some rows belong to."""
         if self.order is not None:
             return self.of_ids(owners[rows])
-        seen = np.zeros(len(self), np.bool_)  # a mark for each is quicker than sorting what an index found
+        seen = np.zeros(len(self), np.bool_)  # marking tracks is faster than sorting the rows of an index
         seen[np.searchsorted(self.starts, rows, side="right") - 1] = True
         return np.flatnonzero(seen)
 
@@ -143,24 +143,24 @@ class TrackRows:
 
 
 def _run_starts(values: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Where a run of equal values begins."""
+    """Where each run of equal values begins."""
     if not len(values):
         return np.zeros(0, np.intp)
     return np.concatenate([[0], np.flatnonzero(values[1:] != values[:-1]) + 1]).astype(np.intp)
 
 
 def _sorting(values: NDArray[np.int64]) -> NDArray[np.intp] | None:
-    """What sorts the values; None where they are sorted."""
+    """The order that sorts the values; None if they are sorted."""
     return None if bool(np.all(values[1:] >= values[:-1])) else np.argsort(values, kind="stable")
 
 
 @dataclass(frozen=True, slots=True)
 class TrackGroups:
-    """Rows of every track as a rectangle, for work over all crops at once; `TrackRows` needs less memory.
+    """The rows of every track as a rectangle, for work on all crops at once; `TrackRows` needs less memory.
 
     Attributes:
         track_ids: (T,) int64, sorted.
-        slots: (T, C) rows of each track, -1 where it has fewer than C crops.
+        slots: (T, C) rows of each track, -1 beyond its last crop.
     """
 
     track_ids: NDArray[np.int64]
@@ -168,7 +168,7 @@ class TrackGroups:
 
     @classmethod
     def of(cls, owners: NDArray[np.int64]) -> TrackGroups:
-        """Groups of rows (N,) that carry their track's id."""
+        """Group rows by the track ids (N,) that they carry."""
         track_ids, index, counts = np.unique(owners, return_inverse=True, return_counts=True)
         order = np.argsort(index, kind="stable")
         within = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -187,16 +187,19 @@ class Sought:
     """One entity at one exit.
 
     Attributes:
-        exemplar_ids: (V,) int64, which exemplar each view is of; those of one exemplar stand together.
-        positive: (P, dim) views of its exemplars, and of several their mean as one more: P is V or V + 1;
-            of a category what stands for these, of any length.
-        nearest: (P, dim) these as they are, by which what was denied is told from an example, also of a
-            category; nearest_level: (P,) how alike strangers get to each of these.
-        negative: (Q, dim) of its look-alikes, the mean of the views of each.
-        level: (P + Q,) how alike strangers get to each of them; to the positive ones, all taken together.
-        denied: (D, dim) of what was seen and denied, each as it is; denied_ids: (D,) which exemplar it is.
-        denied_level: (D,) how alike strangers get to each of these.
-        said: of which tracks somebody said that they are the entity, or are not, whatever they look like.
+        exemplar_ids: (V,) int64, the exemplar of each view; the views of one exemplar are adjacent.
+        positive: (P, dim) views of its exemplars and, if there are several, their mean as one more: P is V or
+            V + 1. For a category, the vectors of any length that replace these.
+        nearest: (P, dim) the views and mean themselves, also for a category; they tell a denied picture from
+            an example.
+        nearest_level: (P,) how similar strangers get to each of these.
+        negative: (Q, dim) its look-alikes, each as the mean of its views.
+        level: (P + Q,) how similar strangers get to each positive and negative vector; raised for the
+            positive ones because the largest value counts.
+        denied: (D, dim) pictures that were denied, each as it is.
+        denied_ids: (D,) the exemplar of each.
+        denied_level: (D,) how similar strangers get to each.
+        said: the tracks that a user confirmed or denied, whatever they look like.
     """
 
     exemplar_ids: NDArray[np.int64]
@@ -219,7 +222,7 @@ class Sought:
         no = np.flatnonzero(mine & album.denied)
         ids = album.exemplar_ids[good]
         nearest = positive = with_mean(album.vectors[good])
-        # What looks like the thing need not be one thing itself: each by itself, and no mean over several.
+        # Look-alikes may be different things: keep each by itself, and take no mean over several.
         each = [with_mean(album.vectors[views])[-1:] for views in _runs(bad, album.exemplar_ids[bad])]
         negative = np.concatenate([*each, positive[:0]])
         nearest_level = level = levels_together(nearest, cohort)
@@ -228,14 +231,14 @@ class Sought:
             pictures = ids, album.exemplar_ids[bad]
             positive, level = as_category(views, positive, level, rivals, cohort, pictures)
         level = np.concatenate([level, cohort_level(negative, cohort)])
-        no = no[_run_starts(album.exemplar_ids[no])]  # as it is: the first of its views
+        no = no[_run_starts(album.exemplar_ids[no])]  # the first view is the picture as it is
         denied = album.vectors[no]
         no_ids, no_level = album.exemplar_ids[no], cohort_level(denied, cohort)
         said = said or Said.none()
         return cls(ids, positive, nearest, nearest_level, negative, level, denied, no_ids, no_level, said)
 
     def without_denied(self) -> Sought:
-        """The same where nothing was denied."""
+        """The same as if nothing had been denied."""
         return replace(
             self,
             denied=self.denied[:0],
@@ -245,24 +248,24 @@ class Sought:
         )
 
     def near(self, floor: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Queries of unit length (P, dim), and how similar to each a crop worth `floor` is at least."""
+        """Unit vectors (P, dim) to search by, and the least similarity (P,) to each for a value `floor`."""
         length = np.asarray(np.maximum(np.linalg.norm(self.positive, axis=1), 1e-9), np.float32)
         limits = least_similarity(floor, self.level[: len(self.positive)])
         return self.positive / length[:, None], np.asarray(limits / length, np.float32)
 
     @property
     def exemplars(self) -> int:
-        """How many pictures the views are of."""
+        """Number of pictures that the views belong to."""
         return len(_run_starts(self.exemplar_ids))
 
 
 def _runs(values: NDArray[np.intp], keys: NDArray[np.int64]) -> list[NDArray[np.intp]]:
-    """Values in pieces of the same key."""
+    """Split values into pieces with equal keys."""
     return np.split(values, _run_starts(keys)[1:]) if len(values) else []
 
 
 def with_mean(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Views of exemplars (V, dim) and, of several, their mean, in which counts what they share."""
+    """Views of exemplars (V, dim) and, if there are several, their mean, which stresses what they share."""
     if len(vectors) < 2:
         return vectors
     mean = vectors.mean(axis=0)
@@ -274,9 +277,11 @@ class Scored:
     """Pooled values of some tracks of one entity at one exit, each (T,).
 
     Attributes:
-        unaided: as `normalised`, but without exemplars that are cut from the track itself, see `_unaided`.
-        crop_ids, exemplar_ids: which crop fits best, and which exemplar it fits.
-        said: whether somebody said that it is the entity.
+        track_ids: the tracks.
+        normalised: their values.
+        unaided: their values without exemplars that are cut from the track itself, see `_unaided`.
+        crop_ids, exemplar_ids: the crop that fits best, and the exemplar that it fits.
+        said: whether a user confirmed the track.
     """
 
     track_ids: NDArray[np.int64]
@@ -323,12 +328,11 @@ def score_tracks(
     least: float | None,
     threads: int = 1,
 ) -> list[Scored]:
-    """Tracks (numbers in `groups`, ascending) compared with several entities in one pass.
+    """Compare tracks (numbers in `groups`, ascending) with several entities in one pass.
 
     Args:
-        least: the pooled value below which a track is left out, unless somebody said that it is the entity;
-            None keeps every one.
-        threads: to divide many tracks among; what is found does not depend on it.
+        least: tracks with a lower pooled value are left out unless a user confirmed them; None keeps all.
+        threads: share the work if there are many tracks; they do not change the result.
     """
     exemplars = [np.concatenate([s.positive, s.negative]) for s in sought]  # each (P + Q, dim)
     floor = -np.inf if least is None else least
@@ -339,7 +343,7 @@ def score_tracks(
         counts = groups.starts[part + 1] - groups.starts[part]
         found = []
         for number, one in enumerate(sought):
-            # Not one product for all: an entity's values must not depend on which others are asked for.
+            # One product per entity: its values must not depend on which other entities are asked for.
             similarity = np.ascontiguousarray((block @ exemplars[number].T).T)  # (P + Q, rows)
             scored = _pooled(one, similarity, table.crop_ids[rows], groups.track_ids[part], counts)
             reach = (scored.normalised >= floor) | scored.said
@@ -355,7 +359,7 @@ def score_tracks(
 
 
 def divided(work: Callable[[_Part], _Done], parts: Sequence[_Part], threads: int) -> list[_Done]:
-    """What a piece of work gives for every part, in order; many parts are divided among threads."""
+    """Apply a function to every part, in order; threads share the work if there are many parts."""
     if threads < 2 or len(parts) <= FEW_PARTS:
         return [work(part) for part in parts]
     with ThreadPoolExecutor(threads, "panorama-scan") as pool:
@@ -363,7 +367,7 @@ def divided(work: Callable[[_Part], _Done], parts: Sequence[_Part], threads: int
 
 
 def _parts(groups: TrackRows, tracks: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """The tracks in pieces of about SCAN_ROWS crops; at least one piece."""
+    """Split the tracks into pieces of about SCAN_ROWS crops; at least one piece."""
     ends = np.cumsum(groups.starts[tracks + 1] - groups.starts[tracks])
     total = int(ends[-1]) if len(ends) else 0
     cuts = np.searchsorted(ends, np.arange(SCAN_ROWS, total, SCAN_ROWS), side="right")
@@ -377,7 +381,7 @@ def _pooled(
     track_ids: NDArray[np.int64],
     counts: NDArray[np.intp],
 ) -> Scored:
-    """Similarities (P + Q, rows) of one entity to the crops of tracks that have `counts` (T,) of them."""
+    """Pool the similarities (P + Q, rows) of one entity to crops; `counts` (T,) is their number per track."""
     normalised = normalise(similarity, one.level)
     values = crop_scores(normalised[: len(one.positive)], normalised[len(one.positive) :])
     starts = np.cumsum(counts) - counts
@@ -386,7 +390,7 @@ def _pooled(
     spread = np.full((len(counts), int(counts.max(initial=1))), -np.inf, np.float32)  # (T, C)
     spread[place] = values
     best = starts + spread.argmax(axis=1)
-    which = normalised[: len(one.exemplar_ids), best].argmax(axis=0)  # of a picture to show, never the mean
+    which = normalised[: len(one.exemplar_ids), best].argmax(axis=0)  # a picture to show, never the mean
     pooled = unaided = pool(spread)
     others = _unaided(one, normalised, track_ids, starts, counts)
     if others is not None:
@@ -399,9 +403,9 @@ def _pooled(
 def by_others(
     one: Sought, table: Vectors, groups: TrackRows, tracks: NDArray[np.intp]
 ) -> NDArray[np.float32]:
-    """(T,) what tracks (numbers in `groups`) are without the exemplars that were cut from them.
+    """(T,) values of tracks (numbers in `groups`) without the exemplars cut from each of them.
 
-    DENIED where there are no others.
+    DENIED if there are no other exemplars.
     """
     rows, counts, ids = groups.rows(tracks), groups.counts[tracks], groups.track_ids[tracks]
     exemplars = np.concatenate([one.positive, one.negative])
@@ -416,7 +420,7 @@ def by_others(
 
 
 def _denied(one: Sought, scored: Scored, crops: NDArray[np.float32], counts: NDArray[np.intp]) -> Scored:
-    """The same tracks, DENIED where they are kept out: `crops` (rows, dim) and `counts` (T,) are theirs."""
+    """The same tracks, DENIED if kept out: `crops` (rows, dim) and `counts` (T,) are their crops."""
     near = denied_values(one, crops)  # (D, rows)
     out = np.logical_or.reduceat((near > -np.inf).any(axis=0), np.cumsum(counts) - counts)
     out = (out & ~scored.said) | one.said.denies(scored.track_ids)
@@ -427,12 +431,12 @@ def _denied(one: Sought, scored: Scored, crops: NDArray[np.float32], counts: NDA
 
 
 def denied_values(one: Sought, crops: NDArray[np.float32]) -> NDArray[np.float32]:
-    """(D, rows) normalised, -inf where a crop (rows, dim) could be no picture of what was denied.
+    """(D, rows) normalised values; -inf if a crop (rows, dim) cannot be a picture of what was denied.
 
-    It could be one from SAME_PICTURE on, where no example is nearer. Nearness alone takes nothing away: what
-    is denied was seen in the same light, size and place as the thing itself is, and examples often were not.
+    It can be one from SAME_PICTURE on, unless an example is nearer. Nearness alone takes nothing away: denied
+    pictures were seen in the same light, size and place as the thing itself, which examples often were not.
     """
-    # Of a category, too, by the nearest view: the value by what all share would outdo the very picture.
+    # Use the nearest view for a category, too: the value of its plane could exceed the denied picture's.
     by_examples = normalise(one.nearest @ crops.T, one.nearest_level).max(axis=0)  # (rows,)
     near = normalise(one.denied @ crops.T, one.denied_level)
     return np.where((near >= SAME_PICTURE) & (near >= by_examples), near, np.float32(-np.inf))
@@ -445,18 +449,18 @@ def _unaided(
     starts: NDArray[np.intp],
     counts: NDArray[np.intp],
 ) -> NDArray[np.float32] | None:
-    """Values (rows,) of crops without the exemplars that are a picture of their very track.
+    """Values (rows,) of crops without the exemplars that are pictures of their very track.
 
-    Of what was cut out in this library that is known, of others it shows. Such an exemplar fits its track as
-    nothing else can, which says nothing of how well the thing is known when it is met again. A track of which
-    all exemplars are pictures keeps its values.
+    For pictures cut out in this library that is known; for others it shows in the value. Such an exemplar
+    fits its track as nothing else can, which says nothing about recognising the thing elsewhere. A track for
+    which all exemplars are such pictures keeps its values.
 
     Args:
         normalised: (P + Q, rows).
-        track_ids, starts, counts: (T,) tracks, and the rows of each.
+        track_ids, starts, counts: (T,) tracks, and the first row and number of rows of each.
 
     Returns:
-        None where no exemplar is left out.
+        None if no exemplar is left out.
     """
     known, views = len(one.exemplar_ids), _run_starts(one.exemplar_ids)
     if len(views) < 2:
@@ -474,17 +478,17 @@ def _unaided(
 def _without(
     one: Sought, normalised: NDArray[np.float32], own: NDArray[np.bool_], counts: NDArray[np.intp]
 ) -> NDArray[np.float32]:
-    """Values (rows,) of the crops of tracks, where some exemplars (E, T) do not count for them."""
+    """Values (rows,) of crops without the exemplars (E, T) that do not count for their track."""
     known = len(one.exemplar_ids)
     each = np.diff(np.append(_run_starts(one.exemplar_ids), known))
     aided = np.repeat(np.repeat(own, each, axis=0), counts, axis=1)  # (V, rows)
     kept = np.where(aided, np.float32(-np.inf), normalised[:known])
-    # Their mean has a part of each.
+    # The mean contains every exemplar, so it does not count for such a track either.
     mean = np.where(aided.any(axis=0), np.float32(-np.inf), normalised[known : len(one.positive)])
     return crop_scores(np.concatenate([kept, mean]), normalised[len(one.positive) :])
 
 
 def take_rows(vectors: NDArray[np.float32], rows: NDArray[np.intp], ascending: bool) -> NDArray[np.float32]:
-    """Rows of a table: a view where they stand together, which is ten times as quick as a copy."""
+    """Rows of a table; a view if they are consecutive, which is ten times as fast as a copy."""
     together = ascending and len(rows) > 0 and int(rows[-1]) - int(rows[0]) + 1 == len(rows)
     return vectors[rows[0] : rows[-1] + 1] if together else vectors[rows]

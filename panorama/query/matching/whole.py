@@ -1,4 +1,4 @@
-"""An entity's matches over a whole library enter; bytes that a later query can take up leave, and back."""
+"""An entity's matches over a whole library come in; bytes that a later query can reuse go out, and back."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _SCENES = tuple(one.name for one in fields(SceneBests))
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """What the bands do not reject of one entity, over the whole library.
+    """All tracks of one entity in the whole library that are not rejected.
 
     Attributes:
         matches: of the one entity.
-        best: its best value at every exit that was looked at, as `Cascade.best`.
-        scenes: what its tracks are in each scene.
+        best: its best value at every exit used, see `Cascade.best`.
+        scenes: its references in each scene.
     """
 
     matches: Matches
@@ -37,10 +37,11 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A Whole of before.
+    """An earlier Whole.
 
     Attributes:
-        added: (S,) int32 segments that have come to the library since; it holds nothing of them.
+        whole: the result.
+        added: (S,) int32 segments added to the library since, which it does not cover.
     """
 
     whole: Whole
@@ -48,14 +49,14 @@ class Recalled:
 
 
 class Sightings(Protocol):
-    """Keeps Wholes from one query, and from one process, to the next."""
+    """Keeps Wholes from one query to the next, also across processes."""
 
     def recall(self, name: str) -> Recalled | None:
-        """What is known of an entity; None where nothing is, or more has changed than an addition."""
+        """The known result of an entity; None if there is none, or if more changed than additions."""
         ...
 
     def keep(self, name: str, whole: Whole) -> None:
-        """Remember the matches of an entity over everything that there is now."""
+        """Remember the matches of an entity over the whole library as it is now."""
         ...
 
 
@@ -70,19 +71,24 @@ class NoSightings:
 
 
 def encode(whole: Whole, segments: NDArray[np.int32], rows: NDArray[np.int64]) -> bytes:
-    """A Whole and the segments (S,) that it was found in, with what they were (S, C); names no entity."""
+    """Encode a Whole without the entity's name.
+
+    Args:
+        segments: (S,) that it was found in.
+        rows: (S, C) their state at that time.
+    """
     best = np.array(sorted(whole.best.items()), np.float64).reshape(-1, 2)
     columns: dict[str, NDArray] = {"segments": segments, "rows": rows, "best": best}
     columns |= {name: getattr(whole.matches, name) for name in _COLUMNS}
     columns |= {f"scene_{name}": getattr(whole.scenes, name) for name in _SCENES}
     head = json.dumps([[name, column.dtype.str, column.shape] for name, column in columns.items()]).encode()
     parts = [np.ascontiguousarray(column).tobytes() for column in columns.values()]
-    # Segments and crops in a row shrink to little at any level; the first is quick.
+    # Consecutive ids compress well at any level, and level 1 is fast.
     return zlib.compress(b"".join([struct.pack("<I", len(head)), head, *parts]), level=1)
 
 
 def decode(name: str, value: bytes) -> tuple[Whole, NDArray[np.int32], NDArray[np.int64]]:
-    """What `encode` took.
+    """Decode the arguments of `encode`.
 
     Raises:
         ValueError: the bytes are something else.

@@ -1,1 +1,1 @@
-"""A table of Arrow enters; rows, data frames, files and printed tables leave."""
+"""An Arrow table comes in; rows, data frames, files and printed tables go out."""

@@ -1,4 +1,4 @@
-"""Values that Python has no type for, as "infinity" and years BC, enter; DuckDB's text of them leaves."""
+"""Values without a Python type, such as "infinity" and years BC, come in; DuckDB's text of them goes out."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ import pyarrow.compute as pc
 from panorama.query.result.kinds import duration
 
 _MIDNIGHT = {"us": 86_400_000_000, "ns": 86_400_000_000_000}
-"""24:00:00, which Arrow gives to Python as 0:00, by its unit."""
+"""24:00:00 by unit of time; Arrow turns it into Python's 0:00."""
 _ENDLESS = (1 << 63) - 1
-"""The instant that DuckDB calls infinity; of nanoseconds Python would be given one in the year 2262."""
+"""The timestamp that DuckDB calls infinity; for nanoseconds Arrow would give Python one in the year 2262."""
 
 _LAST_DAY = (1 << 31) - 1
-"""Of dates the same."""
+"""The date that DuckDB calls infinity."""
 
 
 def python_values(column: pa.ChunkedArray) -> list[Any]:
-    """The values of a column, those that Python has no type for as DuckDB writes them."""
+    """The values of a column as Python objects; as DuckDB's text where Python has no type for them."""
     try:
         if not _is_misread(column):
             return column.to_pylist()
     except (OverflowError, ValueError):
-        pass  # a year, or a part of a second, that datetime has not
+        pass  # datetime cannot hold such a year or fraction of a second
     return told_values(column)
 
 
 def told_values(column: pa.ChunkedArray) -> list[Any]:
-    """The same, looked at one by one; of INTERVALs durations, and text of those that are too long for one."""
+    """The same, value by value: INTERVALs become durations, or text if they are too long for one."""
     return [_one(value, text) for value, text in zip(column, _texts(column), strict=True)]
 
 
 def _is_misread(column: pa.ChunkedArray | pa.Array) -> bool:
-    """Whether Python would be given another value, without a word."""
+    """Whether Arrow would silently give Python a different value."""
     kind = column.type
     if pa.types.is_nested(kind):
         return any(_is_misread(leaf) for chunk in column.chunks for leaf in _leaves(chunk))
@@ -54,7 +54,7 @@ def _may_be_endless(kind: pa.DataType) -> bool:
 
 
 def is_endless(column: pa.ChunkedArray) -> bool:
-    """Whether a column holds a day or an instant that DuckDB calls infinity, also within other values."""
+    """Whether a column holds a date or timestamp that DuckDB calls infinity, at any depth."""
     return any(_has_end(leaf) for chunk in column.chunks for leaf in _leaves(chunk))
 
 
@@ -70,12 +70,12 @@ def _has_end(leaf: pa.Array) -> bool:
 
 
 def _leaves(array: pa.Array) -> Iterator[pa.Array]:
-    """The values in values, of lists, structs and maps."""
+    """The innermost values of lists, structs and maps."""
     kind = array.type
     if not pa.types.is_nested(kind):
         yield array
         return
-    if pa.types.is_map(kind):  # whose keys and items are those of the whole that it is a part of
+    if pa.types.is_map(kind):  # a slice of a map array still carries the keys and items of the whole array
         first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
         parts = [part.slice(first, last - first) for part in (array.keys, array.items)]
     elif pa.types.is_union(kind):
@@ -88,7 +88,7 @@ def _leaves(array: pa.Array) -> Iterator[pa.Array]:
 
 
 def _texts(column: pa.ChunkedArray) -> list[Any]:
-    """The values of a column as DuckDB writes them; lists, structs and maps as such, of texts."""
+    """The values of a column as DuckDB's text; lists, structs and maps stay, with text inside."""
     with duckdb.connect(config={"threads": 1}) as connection:
         if zone := getattr(column.type, "tz", None):
             connection.execute("SET TimeZone = ?", [zone])
@@ -98,7 +98,7 @@ def _texts(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _of_texts(kind: pa.DataType) -> str:
-    """DuckDB's name of a type like this one, of texts."""
+    """DuckDB's name of the same type with VARCHAR inside."""
     if pa.types.is_map(kind):
         return f"MAP({_of_texts(kind.key_type)}, {_of_texts(kind.item_type)})"
     if pa.types.is_fixed_size_list(kind):
@@ -112,10 +112,10 @@ def _of_texts(kind: pa.DataType) -> str:
 
 
 def _one(value: pa.Scalar, text: Any) -> Any:
-    """A value of Arrow as Python has it, what it has not as text.
+    """One Arrow value as a Python object, or as text if Python has no type for it.
 
     Args:
-        text: the same, with texts alone in it.
+        text: the same value with only text inside.
     """
     kind = value.type
     if text is None:

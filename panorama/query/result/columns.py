@@ -1,6 +1,6 @@
-"""A table as DuckDB gives it enters; what Parquet and data frames can hold of it leaves, value by value.
+"""A DuckDB table comes in; what Parquet and data frames can hold of it goes out, value by value.
 
-They know fewer types than DuckDB: durations instead of INTERVALs, whole numbers of 64 bits, digits of bits.
+They know fewer types than DuckDB: durations instead of INTERVALs, integers of 64 bits, text for bits.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from panorama.query.result.beyond import is_endless
 from panorama.query.result.kinds import OTHERWISE, Kind, kind_of
 
 GROUP_ROWS = 1 << 17
-"""Rows that are written to Parquet at once: between two groups writing can be stopped."""
+"""Rows written to Parquet at a time; writing can be interrupted between two groups."""
 
 _LARGEST = pa.decimal128(38, 0)
-"""Of whole numbers beyond 64 bits."""
+"""The type for integers beyond 64 bits."""
 
 
 class _NoTypeError(Exception):
-    """What files and data frames have no type for, in words."""
+    """Files and data frames have no type for a value; the message says for which."""
 
 
 def with_typed_maps(table: pa.Table, types: Sequence[str]) -> pa.Table:
-    """The table, `MAP{}` with keys and values of the type that NULL has: Arrow cannot keep a map without."""
+    """The table with typed keys and values in empty maps `MAP{}`, which Arrow cannot keep untyped."""
     if not any('MAP("NULL"' in duckdb_type for duckdb_type in types):
         return table
     return table.cast(pa.schema([field.with_type(_typed(field.type)) for field in table.schema]))
@@ -53,23 +53,23 @@ def to_pandas(table: pa.Table, types: Sequence[str]) -> Any:
     """The table as a pandas DataFrame.
 
     Args:
-        types: DuckDB's names of the types of its columns.
+        types: DuckDB's names of the column types.
 
     Raises:
-        QueryError: a column holds what pandas has no type for.
+        QueryError: a column holds values that pandas has no type for.
     """
     return _whole_or_named("pandas has", lambda part: part.to_pandas(), _with_ends(table, types))
 
 
 def to_polars(table: pa.Table, types: Sequence[str]) -> Any:
-    """The same as a polars DataFrame."""
+    """The table as a polars DataFrame; arguments and errors as for `to_pandas`."""
     import polars
 
     return _whole_or_named("polars has", polars.from_arrow, _with_ends(table, types))
 
 
 def _with_ends(table: pa.Table, types: Sequence[str]) -> pa.Table:
-    """The plain table; QueryError where a date or time is infinity, which would be a year."""
+    """The plain table; QueryError for an infinite date or time, which would turn into a year."""
     for name, column in zip(table.column_names, table.columns, strict=True):
         if is_endless(column):
             raise _lacks(name, "infinity, which data frames have not as a date or a time")
@@ -77,14 +77,14 @@ def _with_ends(table: pa.Table, types: Sequence[str]) -> pa.Table:
 
 
 def write_parquet(table: pa.Table, types: Sequence[str], path: Path) -> None:
-    """Write the table to a file.
+    """Write the table to a Parquet file.
 
     Raises:
-        QueryError: a column holds what Parquet has no type for.
+        QueryError: a column holds values that Parquet has no type for.
     """
 
     def write(part: pa.Table) -> None:
-        # Opened here: pyarrow itself seeks in what it opens, which a pipe cannot.
+        # Open the file here: pyarrow seeks in files that it opens itself, and a pipe cannot seek.
         with path.open("wb") as file, pyarrow.parquet.ParquetWriter(file, part.schema) as writer:
             for start in range(0, max(len(part), 1), GROUP_ROWS):
                 writer.write_table(part.slice(start, GROUP_ROWS))
@@ -93,7 +93,7 @@ def write_parquet(table: pa.Table, types: Sequence[str], path: Path) -> None:
 
 
 def _whole_or_named(who: str, make: Callable[[pa.Table], Any], table: pa.Table) -> Any:
-    """What is made of a table; where that fails, the column that it fails for is named."""
+    """Apply `make` to a table; if it fails, raise a QueryError that names the column at fault."""
     try:
         return make(table)
     except (OverflowError, ValueError, NotImplementedError) as exc:
@@ -110,10 +110,10 @@ def _lacks(name: str, what: str) -> QueryError:
 
 
 def plain_table(table: pa.Table, types: Sequence[str]) -> pa.Table:
-    """The table with types that files and data frames have, also within lists, structs and maps.
+    """The table converted to types that files and data frames have, at any depth.
 
     Raises:
-        QueryError: a column holds what they have no type for.
+        QueryError: a column holds values that they have no type for.
     """
     for i, (name, duckdb_type) in enumerate(zip(table.column_names, types, strict=True)):
         if not any(other in duckdb_type for other in _PLAIN):
@@ -129,7 +129,7 @@ def plain_table(table: pa.Table, types: Sequence[str]) -> pa.Table:
 
 
 def _plain(array: pa.Array, kind: Kind) -> pa.Array:
-    """The same values (N,) in types that are known everywhere."""
+    """The same values (N,) in types that files and data frames have."""
     if kind.name in _PLAIN:
         return _PLAIN[kind.name](array, kind.name)
     if not kind.holds(_PLAIN):
@@ -149,7 +149,7 @@ def _plain(array: pa.Array, kind: Kind) -> pa.Array:
 
 
 def _offsets(array: pa.Array) -> pa.Array:
-    """(N + 1,) where the values of lists begin; NULL of a list that is NULL."""
+    """(N + 1,) offsets at which the lists begin; NULL for a list that is NULL."""
     if not array.null_count:
         return array.offsets
     missing = pa.concat_arrays([array.is_null(), pa.array([False])])
@@ -157,7 +157,7 @@ def _offsets(array: pa.Array) -> pa.Array:
 
 
 def _values(array: pa.Array, name: str) -> list[Any]:
-    """As rows have them."""
+    """The values as rows have them."""
     fix = OTHERWISE[name]
     return [None if value is None else fix(value) for value in array.to_pylist()]
 
@@ -174,7 +174,7 @@ def _durations(array: pa.Array, name: str) -> pa.Array:
 
 
 def _whole(array: pa.Array, name: str) -> pa.Array:
-    """Whole numbers of 64 bits; where one needs more, decimals without a fraction, with every digit."""
+    """64-bit integers; if one needs more bits, decimals without a fraction, with every digit."""
     try:
         return array.cast(pa.int64()) if name == "HUGEINT" else pa.array(_values(array, name), pa.int64())
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):

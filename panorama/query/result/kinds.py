@@ -1,4 +1,4 @@
-"""DuckDB's name of a type enters; what makes Python's values of those that Arrow has otherwise leaves."""
+"""The name of a DuckDB type comes in; functions that turn Arrow's values of it into Python's go out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NESTED = ("list", "array", "struct", "tuple", "map")
 _BIGNUM_HEAD = 3
 _BIGNUM_POSITIVE = 0x80
 _MOST_WRITTEN = 10**640
-"""Whole numbers from here on Python may refuse to write (`sys.set_int_max_str_digits`), decimals not."""
+"""Python may refuse to print integers of this size (`sys.set_int_max_str_digits`), but prints Decimals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +26,21 @@ class Kind:
     """A type of DuckDB.
 
     Attributes:
-        name: as DuckDB writes it, without what it is made of: 'HUGEINT', 'DECIMAL', 'STRUCT'.
-        inner: of a list or an array its values' type, of a map two, of a struct those of its fields.
+        name: DuckDB's name without parameters: 'HUGEINT', 'DECIMAL', 'STRUCT'.
+        inner: the types inside: one for a list or an array, two for a map, one per field for a struct.
     """
 
     name: str
     inner: tuple[Kind, ...] = ()
 
     def holds(self, names: Mapping[str, Any]) -> bool:
-        """Whether it is, or holds at any depth, a type of one of some names."""
+        """Whether this type, or one inside it at any depth, has one of these names."""
         return self.name in names or any(kind.holds(names) for kind in self.inner)
 
 
 @lru_cache(maxsize=256)
 def kind_of(duckdb_type: str) -> Kind:
-    """The type that DuckDB calls so."""
+    """The type with this DuckDB name."""
     if "(" not in duckdb_type and "[" not in duckdb_type:
         return Kind(duckdb_type)
     with duckdb.connect(config={"threads": 1}) as connection:
@@ -49,17 +49,17 @@ def kind_of(duckdb_type: str) -> Kind:
 
 def _kind(read: Any) -> Kind:
     inner = read.children if read.id in _NESTED else []
-    # The children of an array are its values' type and its length.
+    # The children of an array are the type of its values and its length.
     return Kind(read.id.upper(), tuple(_kind(kind) for name, kind in inner if not isinstance(kind, int)))
 
 
 def fixer(duckdb_type: str, fixes: Mapping[str, Fix]) -> Fix | None:
-    """What applies some functions to a value of a type, or to all of such types that it holds.
+    """A function that applies `fixes` to a value of a type and to all values inside it; None if none applies.
 
-    Values are as rows have them: a map is a dictionary, a struct without names a tuple.
+    Values have the form that rows have: a map is a dictionary, a struct without names a tuple.
 
     Args:
-        fixes: by the names of types; a value that is NULL is left out.
+        fixes: functions by type name; NULLs are skipped.
     """
     if not any(name in duckdb_type for name in fixes):
         return None
@@ -87,22 +87,22 @@ def _fields(fixes: Sequence[Fix | None], value: Any) -> Any:
 
 
 def fixed(fix: Fix | None, value: Any) -> Any:
-    """A value after a function that leaves NULL alone; None for no function."""
+    """Apply a function to a value; NULL stays, and None as function changes nothing."""
     return value if fix is None or value is None else fix(value)
 
 
 def bits(value: bytes) -> str:
-    """A BIT's digits: the first byte counts those of the second that are none."""
+    """The digits of a BIT: the first byte says how many leading bits of the second byte are padding."""
     return "".join(f"{byte:08b}" for byte in value[1:])[value[0] :]
 
 
 def unsigned(value: decimal.Decimal) -> int:
-    """A UHUGEINT: Arrow has a sign there."""
+    """A UHUGEINT: Arrow reads it as signed."""
     return int(value) % (1 << 128)
 
 
 def bignum(value: bytes) -> int | decimal.Decimal:
-    """A BIGNUM: behind a head of three bytes its own, of one below 0 with every bit turned."""
+    """A BIGNUM: three bytes of head, then the number's bytes; every bit is inverted if it is negative."""
     below = not value[0] & _BIGNUM_POSITIVE
     size = int.from_bytes(bytes(255 - byte if below else byte for byte in value[_BIGNUM_HEAD:]), "big")
     number = -size if below else size
@@ -110,9 +110,9 @@ def bignum(value: bytes) -> int | decimal.Decimal:
 
 
 def duration(value: Any) -> datetime.timedelta | str:
-    """An INTERVAL of months, days and nanoseconds; OverflowError where it is too long for a duration.
+    """An INTERVAL of months, days and nanoseconds as a timedelta; OverflowError if it is too long.
 
-    One that was found too long before is text, and stays so.
+    Text stays text: it is an INTERVAL that was found too long before.
     """
     if isinstance(value, (datetime.timedelta, str)):
         return value
@@ -131,7 +131,7 @@ OTHERWISE: Mapping[str, Fix] = {
     "BIT": bits,
     "INTERVAL": duration,
 }
-"""Of types that Arrow, or what reads it, has no values for: from Arrow's to Python's."""
+"""For types that Arrow, or its readers, cannot represent: from Arrow's value to Python's."""
 
 OF_ROWS: Mapping[str, Fix] = {**OTHERWISE, "UUID": _uuid}
-"""And those that rows have as Python has them."""
+"""`OTHERWISE` and the types that rows convert to Python objects besides."""

@@ -1,4 +1,4 @@
-"""What a query returns: an Arrow table enters, rows, data frames, files and printed tables leave."""
+"""A query's Arrow table comes in; a `Result` goes out: rows, data frames, files and printed tables."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from panorama.store.files.outputs import check_output, whole_file
 
 SHOWN_ROWS = 20
 PIECE_ROWS = 1024
-"""Rows of CSV and JSON that are made and written at once."""
+"""Rows of CSV and JSON that are made and written at a time."""
 
 
 class Result:
-    """The answer to one statement.
+    """The answer to one statement: iterate over it, index it, or take it as a table, data frame or file.
 
-    Of columns with one name, as a join has, the second is called name_1 in rows, data frames and files, which
-    have no room for a name twice. `columns` and what is printed have the names as they are.
+    If two columns have the same name, as after a join, the second one is called name_1 in rows, data frames
+    and files, which allow a name only once. `columns` and printed tables keep the names as they are.
 
     Attributes:
-        uncertain: tracks that the calibrated bands left undecided; they are not among the rows.
-        uncertain_of: names of the entities that these may be, in order.
-        warnings: what else the asker should know.
-        seconds: how long it took.
-        complete: False where WITHIN n SECONDS ended the search before everything was looked at, and where
-            bytes of what was forgotten are still on the disk.
+        uncertain: number of tracks that the calibrated bands left undecided; they are not among the rows.
+        uncertain_of: names of the entities that these tracks may show, in order.
+        warnings: remarks for the user.
+        seconds: how long the query took.
+        complete: False if WITHIN n SECONDS ended the search early, or if bytes of something forgotten are
+            still on the disk.
         types: DuckDB's names of the column types.
-        sql: the statement, as it was asked.
+        sql: the statement as given.
     """
 
     def __init__(
@@ -75,17 +75,17 @@ class Result:
 
     @property
     def columns(self) -> list[str]:
-        """Column names, in order, as DuckDB has them."""
+        """Column names in order, as DuckDB returns them."""
         return list(self._names)
 
     def fetchall(self) -> list[Row]:
-        """Every row not fetched yet."""
+        """All rows not fetched yet."""
         rows = self._all()[self._position :]
         self._position = len(self._table)
         return rows
 
     def fetchone(self) -> Row | None:
-        """The next row, None after the last."""
+        """The next row; None after the last."""
         rows = self._next(1)
         return rows[0] if rows else None
 
@@ -108,7 +108,7 @@ class Result:
 
         Raises:
             MissingExtra: pandas is not installed.
-            QueryError: a column holds what pandas has no type for, as a year before Christ or infinity.
+            QueryError: a column holds values that pandas has no type for, such as years BC or infinity.
         """
         try:
             import pandas  # noqa: F401
@@ -121,7 +121,8 @@ class Result:
 
         Raises:
             MissingExtra: polars is not installed.
-            QueryError: a column holds what polars has no type for, as a long INTERVAL, or infinity.
+            QueryError: a column holds values that polars has no type for, such as a long INTERVAL or
+                infinity.
         """
         try:
             import polars  # noqa: F401
@@ -130,25 +131,27 @@ class Result:
         return to_polars(self._table, self.types)
 
     def to_json(self) -> str:
-        """An array of objects, one a line; what JSON has no number for is null.
+        """The rows as a JSON array of objects, one per line; numbers that JSON cannot hold are null.
 
-        Of numbers what computing with floats left is taken off, as in CSV: 6.74, not 6.739999999999999. Boxes
-        and numbers of type FLOAT have the digits of 32 bits: 141.33333, not 141.3333282470703. Decimals have
-        their own, however many.
+        As in CSV, floating-point noise is removed: 6.74, not 6.739999999999999. Boxes and FLOAT numbers have
+        the digits of 32 bits: 141.33333, not 141.3333282470703. Decimals keep all their digits.
         """
         return "".join(self.pieces("json"))
 
     @checked
     def write(self, path: str | Path, form: str | None = None) -> Path:
-        """Write the rows to a file; one that is there is replaced once all is written, else kept.
+        """Write the rows to a file, whole or not at all; an existing file is replaced only at the end.
 
         Args:
-            path: its suffix says the format: .csv, .json or .parquet.
-            form: the format instead of that: csv, json, parquet, or table for text as it is printed.
+            path: its suffix sets the format: .csv, .json or .parquet.
+            form: the format, in place of the suffix: csv, json, parquet, or table for text as printed.
+
+        Returns:
+            The path.
 
         Raises:
-            UsageError: another suffix or format, or no such folder; or it is a library's own file.
-            LibraryWriteError: the disk is full, or it may not be written there.
+            UsageError: unknown suffix or format, missing folder, or one of a library's own files.
+            LibraryWriteError: the disk is full, or the folder is not writable.
         """
         path = Path(path)
         if not path.parent.is_dir():
@@ -181,11 +184,11 @@ class Result:
         write_parquet(self._table, self.types, path)
 
     def to_csv(self) -> str:
-        """Comma-separated text with a header; NULL is an empty field, text is quoted where it must be."""
+        """The rows as CSV text with a header; NULL is an empty field, text is quoted if it must be."""
         return "".join(self.pieces("csv"))
 
     def pieces(self, form: Literal["csv", "json"]) -> Iterator[str]:
-        """The text of `to_csv` or `to_json`, some rows at a time: no more of them than that are in memory."""
+        """The text of `to_csv` or `to_json` in pieces, so that only a few rows are in memory at a time."""
         names, begun = self._table.column_names, False
         if form == "csv":
             yield ",".join(csv_field(name) for name in names) + "\n"
@@ -201,7 +204,7 @@ class Result:
         yield "]"
 
     def _plain_rows(self) -> Iterator[list[list[Any]]]:
-        """Every row as JSON can hold it, some at a time."""
+        """All rows in values that JSON can hold, some at a time."""
         short = list(map(shortener, self._names, self.types))
         for start in range(0, len(self), PIECE_ROWS):
             yield [
@@ -215,7 +218,7 @@ class Result:
         return rows_of(self._table.slice(start, PIECE_ROWS), self.types)
 
     def __getstate__(self) -> dict[str, Any]:
-        # The table holds all that its rows do: these are made again where they are asked for.
+        # The table holds everything; rows are made again when they are needed.
         return self.__dict__ | {"_rows": None}
 
     def __iter__(self) -> Iterator[Row]:
@@ -243,7 +246,7 @@ class Result:
 
     @checked
     def to_table(self, rows: int | None = SHOWN_ROWS) -> str:
-        """Aligned text for people; more than `rows` rows are shown as the first and the last of them."""
+        """The rows as aligned text; of more than `rows` rows the first and the last ones. None: all."""
         shown, cut = self._shown(rows)
         names = self.columns
         width = SHOWN_CHARACTERS if len(names) > 1 else None
@@ -280,7 +283,7 @@ class Result:
         return f"{table}<p>{counted(len(self), 'row')}</p>"
 
     def _shown(self, rows: int | None) -> tuple[list[Row], int]:
-        """Rows to print, and where among them some are left out (-1: nowhere)."""
+        """Rows to print, and the index among them at which rows are left out (-1: none are)."""
         if rows is None or len(self) <= rows:
             return self._all(), -1
         head = (rows + 1) // 2
@@ -294,7 +297,7 @@ class Result:
 
 
 class Plan(Result):
-    """What EXPLAIN returns: shown whole, line by line, however many there are."""
+    """The answer to EXPLAIN, always shown whole."""
 
     def to_table(self, rows: int | None = SHOWN_ROWS) -> str:
         """The text of the plan."""
@@ -305,7 +308,7 @@ class Plan(Result):
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:
-    """The names, those that come again with a number that none of them has, as DuckDB's data frames have."""
+    """The names, with a free number added to repeated ones, as in DuckDB's data frames."""
     taken = set(names)
     told: list[str] = []
     for name in names:

@@ -1,4 +1,4 @@
-"""An Arrow table and DuckDB's names of its types enter; rows of Python values leave, as DuckDB gives them."""
+"""An Arrow table and DuckDB's type names come in; rows of Python values go out, as DuckDB gives them."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ class Row(tuple[Any, ...]):
             raise AttributeError(f"no column {name!r}; there are {', '.join(self._columns)}") from None
 
     def keys(self) -> tuple[str, ...]:
-        """Column names; with them, dict(row) works."""
+        """Column names; they make dict(row) work."""
         return self._columns
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The class is made for the columns and has no name that another process could find.
+        # The class is made for these columns and has no name by which another process could import it.
         return _row_again, (self._columns, tuple(self))
 
 
 @lru_cache(maxsize=256)
 def _row_kind(columns: tuple[str, ...]) -> type[Row]:
     """The class of rows with these columns."""
-    # Python looks for an attribute in the class first: there every tuple has a `count` and an `index`.
+    # Python finds a tuple's methods `count` and `index` first, so columns with these names need a property.
     hidden: dict[str, Any] = {
         name: property(itemgetter(name)) for name in ("count", "index") if name in columns
     }
@@ -55,12 +55,12 @@ def _row_kind(columns: tuple[str, ...]) -> type[Row]:
 
 
 def _row_again(columns: tuple[str, ...], values: tuple[Any, ...]) -> Row:
-    """A row as another process, or a copy, has it."""
+    """Rebuild a row after copying or unpickling."""
     return _row_kind(columns)(values)
 
 
 def rows_of(table: pa.Table, types: Sequence[str]) -> list[Row]:
-    """Rows of Python values, as DuckDB's own fetchall gives them; text for what Python has no value for."""
+    """Rows of Python values, as DuckDB's own fetchall returns them; text where Python has no type."""
     kind = _row_kind(tuple(table.column_names))
     with _nothing_collected():
         columns = [_values(table.column(i), types[i]) for i in range(table.num_columns)]
@@ -71,7 +71,7 @@ def rows_of(table: pa.Table, types: Sequence[str]) -> list[Row]:
 
 @contextmanager
 def _nothing_collected() -> Iterator[None]:
-    """Within it nobody looks for garbage: rows in the making are none, and looking took most of the time."""
+    """Context manager without garbage collection, which frees nothing here and took most of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -96,9 +96,9 @@ def _values(column: pa.ChunkedArray, duckdb_type: str) -> list[Any]:
 
 
 def _shaper(kind: pa.DataType, named: bool) -> Fix | None:
-    """What gives values in values their shape: maps are dictionaries, arrays tuples; None: they have it.
+    """A function that makes dictionaries of maps and tuples of arrays, at any depth; None if there are none.
 
-    Structs without names are tuples; Arrow calls their fields element1, element2.
+    Structs without names become tuples; Arrow calls their fields element1, element2.
     """
     if pa.types.is_map(kind):
         key, item = _shaper(kind.key_type, named), _shaper(kind.item_type, named)

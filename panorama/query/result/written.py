@@ -1,4 +1,4 @@
-"""A value of a row enters; what JSON, CSV and people read of it leaves, less digits that nobody measured."""
+"""A value of a row comes in; its form in JSON, CSV and printed tables goes out, without unmeasured digits."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from panorama.query.result.kinds import fixer
 
 SHOWN_CHARACTERS = 40
 WRITTEN_DIGITS = 6
-"""Decimals of a number in text that differs from it only by what computing with floats left: microseconds."""
+"""Decimals kept if rounding to them removes only floating-point noise; in seconds, microseconds."""
 FLOAT_NOISE = 1e-10
-"""Sums and differences of some times are this near to what they stand for."""
+"""Largest difference that counts as floating-point noise, as in sums and differences of times."""
 BOXED = frozenset(("x1", "y1", "x2", "y2"))
-"""Columns whose numbers are measured with 24 bits, whatever computes on with more."""
+"""Columns measured in 32-bit floats (24 bits of precision), whatever computes with them afterwards."""
 LARGEST_PIXEL = 1 << 17
-"""A number beyond it in a column of such a name is somebody's own."""
+"""In a column with such a name, a larger number is not a pixel but a value of the user's own."""
 LARGEST_SHOWN = 1e15
 """Tables show a larger number by its first digits: a float does not hold its decimals."""
 
 
 def shortener(name: str, duckdb_type: str) -> Callable[[Any], Any] | None:
-    """What takes from the numbers of a column the digits that were not measured; None: nothing is to go."""
+    """A function that removes unmeasured digits from the numbers of a column; None if there are none."""
     if duckdb_type == "DOUBLE":
         return _pixel if name.lower() in BOXED else None
     return fixer(duckdb_type, {"FLOAT": _shortest})
 
 
 def json_value(value: Any) -> Any:
-    """A value as JSON can hold it: None, a truth value, a number, text, a list or a dictionary of these."""
+    """A value in the types of JSON: None, bool, number, text, or a list or dictionary of these."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -56,12 +56,12 @@ def json_value(value: Any) -> Any:
 
 
 def _name(key: Any) -> str:
-    """What a key of a map is called in JSON."""
+    """The JSON name of a map's key."""
     return f"{key:f}" if isinstance(key, decimal.Decimal) else str(key)
 
 
 def as_json(value: Any) -> str:
-    """A value as JSON can hold it, as its text; decimals have the digits that they have."""
+    """The JSON text of a value from `json_value`; decimals keep all their digits."""
     if value is None:
         return "null"
     if isinstance(value, str):
@@ -81,16 +81,16 @@ _quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _without_noise(value: float) -> float:
-    """6.74 for 6.739999999999999; a third, a score and whatever else has more decimals stays as it is.
+    """6.74 for 6.739999999999999. A third, a score and any other number with more decimals stays as it is.
 
-    So what is written can be read back and compared with, and a number next to 0 is not made 0.
+    So the text can be read back and compared, and a number close to 0 does not become 0.
     """
     short = round(value, WRITTEN_DIGITS)
     return short if short and abs(value - short) < FLOAT_NOISE else value
 
 
 def _shortest(value: float) -> float:
-    """The number of fewest digits that is the same with 32 bits."""
+    """The number with the fewest digits that is the same in 32 bits."""
     return float(str(np.float32(value)))
 
 
@@ -99,7 +99,7 @@ def _pixel(value: float) -> float:
 
 
 def csv_field(value: Any) -> str:
-    """A value as JSON can hold it, or a name, as a field of CSV."""
+    """A name, or a value from `json_value`, as a CSV field."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else as_json(value)
@@ -108,7 +108,7 @@ def csv_field(value: Any) -> str:
 
 
 def shown_text(value: Any, width: int | None = SHOWN_CHARACTERS) -> str:
-    """A value of Python as a table shows it, in one line of at most `width` characters."""
+    """A Python value as a table shows it: one line of at most `width` characters."""
     if value is None:
         return "NULL"
     if isinstance(value, float):
@@ -118,7 +118,7 @@ def shown_text(value: Any, width: int | None = SHOWN_CHARACTERS) -> str:
 
 
 def _shown_number(value: float) -> str:
-    """With three decimals; by its first three digits where these would tell it as 0, or with hundreds."""
+    """Three decimals; three significant digits if the decimals would show 0, or if the number is huge."""
     told = f"{value:.3f}"
     is_lost = value != 0 and float(told) == 0
     return f"{value:.3g}" if is_lost or abs(value) >= LARGEST_SHOWN else told

@@ -78,15 +78,15 @@ class NewExemplar:
     """A picture to register.
 
     Attributes:
-        picture: the encoded file as it is to be kept.
+        picture: the encoded file to keep.
         suffix: of the file, for example '.jpg'.
         source: where it came from, for people: a path, or a video and a time.
-        negative: True for a look-alike that the entity is not.
-        denied: and that was seen in the library and said not to be it: what could be a picture of it is
-            kept out, and nothing else.
+        negative: True for a picture of what the entity is not.
         vectors: by (model_hash, exit).
         width, height: of the picture in pixels.
-        seen: where, if it is a crop of a video of this library.
+        denied: True for a negative that was seen in the library and denied: it keeps out only tracks that
+            could be a picture of it. False for a look-alike.
+        seen: its place, if it is a crop of a video of this library.
     """
 
     picture: bytes
@@ -110,7 +110,15 @@ class NewExemplar:
 
 @dataclass(frozen=True, slots=True)
 class Exemplar:
-    """A registered picture; `picture` is its absolute path, the signs are those of `NewExemplar`."""
+    """A registered picture.
+
+    Attributes:
+        exemplar_id: its id.
+        entity: the entity's name.
+        negative, denied, source, width, height: as in `NewExemplar`.
+        picture: absolute path of its file.
+        sha256: hex digest of the file.
+    """
 
     exemplar_id: int
     entity: str

@@ -62,11 +62,12 @@ class SeenAt:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """An answer that somebody said yes or no to, or a place that somebody cut out.
+    """An answer that somebody confirmed or denied, or a place that somebody cut out.
 
     Attributes:
-        exemplar_id: of the picture that it became; two places that look the same share one.
-        right: whether it is the entity.
+        exemplar_id: of the image made from it; two places that look the same share one.
+        entity: its name.
+        right: whether the place shows the entity.
         frame, seconds, box_xyxy: as in `SeenAt`.
     """
 

@@ -14,7 +14,7 @@ from panorama.store.catalog.database import Transaction
 from panorama.store.catalog.decoded import Column
 
 EVERY_CAMERA = ""
-"""The camera of a shape that holds wherever a camera has none of its own of that name."""
+"""The camera of a shape that holds for all cameras that have none of their own with its name."""
 
 LEAST_POINTS = {"zone": 3, "line": 2}
 MOST_POINTS = 200
@@ -38,12 +38,13 @@ class Zone:
 
     Attributes:
         camera: EVERY_CAMERA for a shape of all cameras.
-        kind: 'zone', a polygon, or 'line', one or several stretches from the first point to the last.
-        points_xy: shares of the width and height of the frame as displayed, so that a shape also fits videos
-            of another size.
+        name: of the shape.
+        kind: 'zone', a polygon, or 'line', one or several segments from the first point to the last.
+        points_xy: fractions of the width and height of the frame as displayed, so that a shape also fits
+            videos of another size.
 
     Raises:
-        UsageError: too few points, one outside the frame, edges that cross, no area.
+        UsageError: too few or too many points, a point outside the frame, crossing edges, no area.
     """
 
     camera: str
@@ -72,7 +73,7 @@ class Zone:
             _check_simple(edges, what)
 
     def edges(self) -> list[tuple[Point, Point]]:
-        """Its stretches from point to point; a zone's last one leads back to the first point."""
+        """Its segments from point to point; the last one of a zone leads back to the first point."""
         following = self.points_xy[1:] + (self.points_xy[:1] if self.kind == "zone" else ())
         return list(zip(self.points_xy, following, strict=False))
 
