@@ -97,6 +97,15 @@ def test_index_speed_takes_every_group_through_both_sides(bench, small, tmp_path
     assert len(out[out.index("Each file") :].splitlines()) == 4 + 4
 
 
+def test_together_everybody_works_on_one_library_and_it_stays_sound(bench, small) -> None:
+    out = bench("together", small, "--seconds", 4, "--pieces", 3, "--options", COLOR)
+    done = rows(out, "How often each was done")
+    assert set(done) == {"ask", "open again", "register", "index", "remove"}
+    assert all(int(count) > 0 for (count,) in done.values())
+    assert rows(out, "Errors") == {"none": ["", "0"]}
+    assert out.endswith("At the end the catalog is sound, and every video answers\n")
+
+
 def test_naive_is_scored_on_the_frames_that_it_saw(bench, small) -> None:
     out = bench("naive", small, "--rounds", 1, "--stride", 4, "--model", "color-bands")
     assert set(rows(out, "Frames a second over 96 frames; naive and batched worked on 24")) == {
