@@ -21,7 +21,7 @@ import panorama
 from panorama.indexing.pipeline import Line, Stage
 from panorama.query.handed import relations
 from panorama.query.handed.lending import lent
-from panorama.store.catalog.database import CATALOG_NAME
+from panorama.store.catalog.connections import CATALOG_NAME
 from panorama.store.claims import Claims
 from panorama.store.priority import Marks, PauseGate
 

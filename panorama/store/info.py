@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from panorama.store.catalog import settings
-from panorama.store.catalog.database import CATALOG_NAME
+from panorama.store.catalog.connections import CATALOG_NAME
 from panorama.store.catalog.migrations import SCHEMA_VERSION
 from panorama.store.catalog.settings import ModelRow
 from panorama.store.files.layout import Place

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from panorama.errors import LibraryDamaged, LibraryDiskFull, LibraryNotFound, UsageError
 from panorama.lines import shell_word
-from panorama.store.catalog.database import CATALOG_NAME, Catalog, check_version, write_errors
+from panorama.store.catalog.connections import CATALOG_NAME
+from panorama.store.catalog.database import Catalog, check_version, write_errors
 from panorama.store.catalog.leftover import check_log
 from panorama.store.catalog.migrations import SCHEMA_VERSION
 from panorama.store.files.layout import ALBUM, DATA, FOLDERS, LOCKS, Place

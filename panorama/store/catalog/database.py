@@ -9,12 +9,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import os
 import re
 import sqlite3
 import time
 import uuid
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,11 +30,9 @@ from panorama.errors import (
     PanoramaError,
 )
 from panorama.lines import shell_word
+from panorama.store.catalog.connections import BUSY_SECONDS, CATALOG_NAME, Connection, Pool, connect
 from panorama.store.catalog.decoded import Column
 from panorama.store.catalog.migrations import MIGRATIONS
-
-CATALOG_NAME = "catalog.sqlite"
-BUSY_SECONDS = 60.0
 
 _SELECT_VERSION = "SELECT value FROM meta WHERE key = 'schema_version'"
 _SET_META = """
@@ -116,58 +112,6 @@ class Transaction:
         return int(self.scalar(_BUMP, name=counter, now=time.time_ns() // 1_000_000))
 
 
-class _Connection(sqlite3.Connection):
-    """A connection whose transaction ends with it.
-
-    SQLAlchemy closes what an interrupt reached, and SQLite keeps a closed connection, with its transaction
-    and the lock of writers, for as long as anything, as a traceback, holds one of its cursors.
-    """
-
-    def close(self) -> None:
-        self.end()
-        super().close()
-
-    def end(self) -> None:
-        """Roll back what was begun; nothing where that has ended, or where the connection is closed."""
-        with contextlib.suppress(sqlite3.ProgrammingError):  # closed
-            if self.in_transaction:
-                self.rollback()
-
-
-class _Pool(sa.pool.Pool):
-    """Connections that wait for the next transaction, without a lock.
-
-    An interrupt may leave the lock of SQLAlchemy's own pools taken: every other thread waits for ever then.
-    """
-
-    def __init__(self, creator: Any, **options: Any) -> None:
-        super().__init__(creator, **options)
-        self._idle: deque[sa.pool.ConnectionPoolEntry] = deque()
-        self._is_over = False
-
-    def _do_get(self) -> sa.pool.ConnectionPoolEntry:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return self._create_connection()
-
-    def _do_return_conn(self, record: sa.pool.ConnectionPoolEntry) -> None:
-        self._idle.append(record)
-        if self._is_over:  # another thread was amid a transaction
-            self.dispose()
-
-    def dispose(self) -> None:
-        """Close those that wait, and from now on what comes back."""
-        self._is_over = True
-        self.close_idle()
-
-    def close_idle(self) -> None:
-        """Close those that wait."""
-        with contextlib.suppress(IndexError):  # not asked before: another thread may take the last
-            while True:
-                self._idle.pop().close()
-
-
 class Catalog:
     """One catalog file; hold it open as long as you like, it locks nothing between calls.
 
@@ -184,40 +128,11 @@ class Catalog:
         self._opened: tuple[int, int] | None = None
         self._closed = False
         self._engine = sa.create_engine(
-            "sqlite://", creator=self._connect, poolclass=_Pool, pool_reset_on_return=None
+            "sqlite://", creator=self._connect, poolclass=Pool, pool_reset_on_return=None
         )
 
-    def _connect(self) -> sqlite3.Connection:
-        if self.writable:
-            connection = sqlite3.connect(
-                self.path,
-                timeout=BUSY_SECONDS,
-                isolation_level=None,
-                check_same_thread=False,
-                factory=_Connection,
-            )
-        else:
-            frozen = "&immutable=1" if self._is_frozen() else ""
-            connection = sqlite3.connect(
-                f"{self.path.resolve().as_uri()}?mode=ro{frozen}",
-                uri=True,
-                timeout=BUSY_SECONDS,
-                isolation_level=None,
-                check_same_thread=False,
-                factory=_Connection,
-            )
-        if self.writable:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA secure_delete = ON")
-        connection.execute("PRAGMA foreign_keys = ON")
-        return connection
-
-    def _is_frozen(self) -> bool:
-        """Whether nobody can be writing: without a -wal file, where none can be made or filled."""
-        log = self.path.with_name(CATALOG_NAME + "-wal")
-        if self._disk_full:
-            return not log.exists() or not log.stat().st_size
-        return not log.exists() and not os.access(self.path.parent, os.W_OK)
+    def _connect(self) -> Connection:
+        return connect(self.path, self.writable, self._disk_full)
 
     def check_there(self) -> None:
         """Raise where the file is no more the one opened: its connections go on, in what nobody else sees.
@@ -299,12 +214,17 @@ class Catalog:
         SQLAlchemy's own would not do: an interrupt leaves it half ended, and raises an AssertionError.
         """
         pooled = self._engine.raw_connection()
-        connection = cast(_Connection, pooled.driver_connection)
+        connection = cast(Connection, pooled.driver_connection)
         try:
             for statement in (_waiting(wait_seconds), *begin):
                 connection.execute(statement)
             yield Transaction(sa.Connection(self._engine, pooled), self.path)
             connection.commit()
+        except (sa.exc.DBAPIError, sqlite3.DatabaseError) as exc:
+            _refuse_mixed(connection, self.path, exc)  # pages of before and of after may fit nothing
+            raise
+        else:
+            _refuse_mixed(connection, self.path)
         finally:
             connection.end()
             pooled.close()
@@ -342,7 +262,7 @@ class Catalog:
 
     def close_idle(self) -> None:
         """Drop the connections that wait; the next transaction opens its own."""
-        cast(_Pool, self._engine.pool).close_idle()
+        cast(Pool, self._engine.pool).close_idle()
 
     def schema_version(self) -> int:
         """The version that the file has; 0 for an empty file.
@@ -384,6 +304,12 @@ class Catalog:
                     tx.run(_SET_META, key="created_at", value=repr(time.time()))
                 tx.run(_SET_META, key="schema_version", value=str(version + 1))
                 ran += 1
+
+
+def _refuse_mixed(connection: Connection, path: Path, cause: Exception | None = None) -> None:
+    """Raise if what was read without locks was written meanwhile."""
+    if connection.is_outdated:
+        raise PanoramaError(f"{path} was written while it was read; ask again") from cause
 
 
 def _scrubbed(connection: sqlite3.Connection) -> bool:

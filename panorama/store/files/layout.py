@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from panorama.store.catalog.database import CATALOG_NAME, Catalog
+from panorama.store.catalog.connections import CATALOG_NAME
+from panorama.store.catalog.database import Catalog
 from panorama.store.files.schema import TABLES
 
 FOLDERS = DATA, ALBUM, INDEX, LOCKS = "data", "album", "index", "locks"

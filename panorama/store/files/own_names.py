@@ -14,7 +14,7 @@ from pathlib import Path
 
 from panorama.errors import LibraryDamaged
 from panorama.lines import shell_word
-from panorama.store.catalog.database import CATALOG_NAME
+from panorama.store.catalog.connections import CATALOG_NAME
 from panorama.store.files.layout import ALBUM, DATA, INDEX, LOCKS, TEMPORARY
 from panorama.store.files.schema import TABLES
 

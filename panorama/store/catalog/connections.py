@@ -1,0 +1,144 @@
+"""The path of a catalog comes in; SQLite connections to it go out, pooled without a lock.
+
+A program without write permission cannot make the files beside the catalog in which readers and writers tell
+each other what they do. While there is no log, nobody is writing, and such a program opens the catalog as a
+file that does not change (`immutable`): SQLite then takes no locks and keeps the pages that it has read. But
+another user may write at any time. So such a connection is used only while the file is as it was when opened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections import deque
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import sqlalchemy as sa
+
+CATALOG_NAME = "catalog.sqlite"
+BUSY_SECONDS = 60.0
+
+State = tuple[int, ...]
+
+
+class Connection(sqlite3.Connection):
+    """A connection whose transaction ends with it.
+
+    SQLAlchemy closes what an interrupt reached, and SQLite keeps a closed connection, with its transaction
+    and the lock of writers, for as long as anything, as a traceback, holds one of its cursors.
+
+    Attributes:
+        frozen: the catalog and its state when it was opened as a file that does not change; else None.
+    """
+
+    frozen: tuple[Path, State] | None = None
+
+    def close(self) -> None:
+        self.end()
+        super().close()
+
+    def end(self) -> None:
+        """Roll back what was begun; nothing where that has ended, or where the connection is closed."""
+        with contextlib.suppress(sqlite3.ProgrammingError):  # closed
+            if self.in_transaction:
+                self.rollback()
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether somebody has written since into a file that was taken for one that does not change."""
+        return self.frozen is not None and _state(self.frozen[0]) != self.frozen[1]
+
+
+class Pool(sa.pool.Pool):
+    """Connections that wait for the next transaction, without a lock.
+
+    An interrupt may leave the lock of SQLAlchemy's own pools taken: every other thread waits for ever then.
+    """
+
+    def __init__(self, creator: Any, **options: Any) -> None:
+        super().__init__(creator, **options)
+        self._idle: deque[sa.pool.ConnectionPoolEntry] = deque()
+        self._is_over = False
+
+    def _do_get(self) -> sa.pool.ConnectionPoolEntry:
+        with contextlib.suppress(IndexError):  # not asked before: another thread may take the last
+            while True:
+                record = self._idle.pop()
+                connection = cast(Connection | None, record.dbapi_connection)
+                if connection is None or not connection.is_outdated:  # None: it is opened when it is taken
+                    return record
+                record.close()
+        return self._create_connection()
+
+    def _do_return_conn(self, record: sa.pool.ConnectionPoolEntry) -> None:
+        self._idle.append(record)
+        if self._is_over:  # another thread was amid a transaction
+            self.dispose()
+
+    def dispose(self) -> None:
+        """Close those that wait, and from now on what comes back."""
+        self._is_over = True
+        self.close_idle()
+
+    def close_idle(self) -> None:
+        """Close those that wait."""
+        with contextlib.suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+
+
+def connect(path: Path, writable: bool, disk_full: bool) -> Connection:
+    """A connection in which a transaction begins only where it is told to.
+
+    Args:
+        disk_full: with `writable` False, whether that is so because there is no room for what SQLite writes.
+    """
+    opened = partial(
+        sqlite3.connect,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=Connection,
+    )
+    if writable:
+        connection = cast(Connection, opened(path))
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA secure_delete = ON")
+    else:
+        state = _state(path)
+        is_frozen = _is_frozen(path, disk_full)
+        uri = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if is_frozen else ''}"
+        connection = cast(Connection, opened(uri, uri=True))
+        if is_frozen:
+            connection.frozen = path, state
+    connection.execute("PRAGMA foreign_keys = ON")
+    return connection
+
+
+def log_of(path: Path) -> Path:
+    """The write-ahead log beside a catalog, which is there while somebody has it open for writing."""
+    return path.with_name(path.name + "-wal")
+
+
+def _is_frozen(path: Path, disk_full: bool) -> bool:
+    """Whether nobody can be writing: without a log, where none can be made or filled."""
+    log = log_of(path)
+    if disk_full:
+        return not log.exists() or not log.stat().st_size
+    return not log.exists() and not os.access(path.parent, os.W_OK)
+
+
+def _state(path: Path) -> State:
+    """What changes whenever a catalog is written or opened for writing; () where it is gone."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    try:
+        logged = log_of(path).stat().st_size
+    except OSError:
+        logged = -1
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, logged
