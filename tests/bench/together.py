@@ -3,8 +3,8 @@
     python tests/bench/together.py ../shared/footage --seconds 200
 
 One program keeps the library open twice and opens it again and again, in threads: one asks questions, one
-asks a library that it opens for each question, one registers and forgets. At the same time `panorama index`
-runs over pieces of a clip and is interrupted or killed at random, videos are removed and data files merged.
+asks a library that it opens for each question, one registers and forgets. At the same time two
+`panorama index` run over pieces of a clip and are interrupted or killed at random, videos are removed and data files merged.
 Nobody may meet an error that is not about what was asked for, and at the end the catalog must be sound and
 every video answer. Status 1 otherwise.
 
@@ -57,7 +57,7 @@ class Crowd:
 
     def run(self) -> None:
         """Everybody works until the time is over."""
-        works = (self._ask, self._open_again, self._register, self._index, self._remove)
+        works = (self._ask, self._open_again, self._register, self._index, self._index, self._remove)
         with api.open(self.library) as self._kept, api.open(self.library) as self._writer:
             threads = [
                 threading.Thread(target=self._repeat, args=(work, random.Random(f"{self._seed} {number}")))
