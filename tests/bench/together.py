@@ -4,9 +4,9 @@
 
 One program keeps the library open twice and opens it again and again, in threads: one asks questions, one
 asks a library that it opens for each question, one registers and forgets. At the same time two
-`panorama index` run over pieces of a clip and are interrupted or killed at random, videos are removed and data files merged.
-Nobody may meet an error that is not about what was asked for, and at the end the catalog must be sound and
-every video answer. Status 1 otherwise.
+`panorama index` run over pieces of a clip and are interrupted or killed at random, videos are removed and
+data files merged. Nobody may meet an error that is not about what was asked for, and at the end the catalog
+must be sound and every video answer. Status 1 otherwise.
 
 It prints how often each was done and the errors by kind.
 """
