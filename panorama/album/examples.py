@@ -72,7 +72,7 @@ BATCH = 32
 
 
 def embed_examples(pictures: Sequence[Image], embedder: Embedder) -> NDArray[np.float32]:
-    """Vectors of unit length of the views of examples at every exit: (exits, B, V, dim) float32."""
+    """Vectors of unit length for all views of the examples at every exit: (exits, B, V, dim) float32."""
     ways = views_of(embedder)
     vectors = embedder.embed_all(
         [view(rgb) for rgb in pictures for view in ways.values()]
@@ -81,7 +81,7 @@ def embed_examples(pictures: Sequence[Image], embedder: Embedder) -> NDArray[np.
 
 
 def lacking(snapshot: Snapshot, embedder: Embedder) -> bool:
-    """Whether a registered picture has not all its vectors under a model."""
+    """Whether a registered picture lacks some of its vectors under a model."""
     counts = snapshot.entities
     pictures = sum(counts.column("exemplars").to_pylist()) + sum(counts.column("negatives").to_pylist())
     held = min(len(snapshot.album(embedder.hash, exit)) for exit in range(1, embedder.exits + 1))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEAST = 0.1
-"""Smallest share of a picture that is cut off as a margin: with more margin, the thing is not accepted."""
+"""A margin with at least this share of the picture is cut off: it keeps things from being accepted."""
 
 _LIKE_THE_MARGIN = 16
 """How far (of 255) a pixel may differ from the margin's colour: JPEG adds such differences."""

@@ -24,7 +24,7 @@ ODD = 0.25
 CHANCE = 0.87
 """Share of the pairs of strangers that are less similar than an example is to the nearest other example.
 
-Fewer than one in a hundred sets of views of a single thing has an example that is not
+At most one in a hundred sets of views of a single thing has an example that is not
 (`tests/bench/wrong_examples.py`).
 """
 

@@ -1,4 +1,4 @@
-"""A model and a library's settings come in; the calibration of every exit goes out, preferably its own."""
+"""A model and a library's settings come in; the calibration of every exit goes out, its own one first."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def _every_moment(query: Query) -> tuple[Branch, ...]:
 
 
 def check_terms(query: Query, context: Context) -> Query:
-    """Check that an accuracy is required of one entity only, and that a time limit needs no absence."""
+    """Check that an accuracy concerns one entity only, and that no time limit is combined with an absence."""
     if query.budget_seconds is not None and any(branch.needs_absence for branch in query.branches):
         raise QueryError(
             "WITHIN n SECONDS returns what was found in time; NOT and IS NULL need the whole search",

@@ -193,7 +193,7 @@ def _names(nodes: Items[exp.Expr]) -> list[exp.Expr]:
 
 
 def column_position(leaf: Leaf, name: str) -> int:
-    """Where a leaf names a column."""
+    """The position at which a leaf names a column; the leaf's own position if it is unknown."""
     if leaf.node is not None:
         for column in leaf.node.find_all(exp.Column):
             if column.name.lower() == name:
@@ -204,7 +204,7 @@ def column_position(leaf: Leaf, name: str) -> int:
 
 
 def constant(node: exp.Expr) -> str | int | float | None:
-    """The text or number that a node stands for; None where it is anything else."""
+    """The text or number in a constant node; None if the node is anything else."""
     if isinstance(node, exp.Paren):
         return constant(node.this)
     if isinstance(node, exp.Neg):
