@@ -60,7 +60,8 @@ class Engine:
         read_picture: reads one picture, from a file or from memory, as RGB.
         limits: for every query; None for the default limits.
         tables: those of an earlier snapshot's engine, which had the same limits; None for new ones.
-        quick: (Q,) segments that were indexed by keyframes alone; None for none."""
+        quick: (Q,) segments that were indexed by keyframes alone; None for none.
+    """
 
     def __init__(
         self,
