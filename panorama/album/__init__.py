@@ -1,1 +1,1 @@
-"""Pictures and statements about entities enter; exemplars leave, and what is kept of each entity changes."""
+"""Pictures and statements about entities come in; exemplars go out, and the library's album changes."""

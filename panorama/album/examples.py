@@ -1,9 +1,9 @@
-"""Pictures of examples enter; vectors of the ways in which each might be seen leave.
+"""Example images come in; vectors go out for the ways in which each might be seen.
 
-A single example is one crop of one moment. A box drawn a little tighter, or to one side, the thing seen the
-other way round or in other light, has another vector; none of them is the right one. Each is compared as an
-example of its own, and their mean, which lies in the middle of what the crops of a track scatter around, as
-one more. Crops of videos are embedded as they are: several of them make a track.
+A single example is one crop of one moment. A slightly tighter or shifted box, the mirrored picture or other
+light gives another vector, and none of them is the right one. Each is compared as an example of its own. So
+is their mean, which lies in the middle of the vectors that the crops of a track scatter around. Crops of
+videos are embedded as they are: a track has several of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from panorama.store.claims import LOOK_SECONDS
 
 
 def part(x1: float, y1: float, x2: float, y2: float) -> Callable[[Image], Image]:
-    """A view of what lies between two corners, in shares of the picture's sides."""
+    """Returns a view: the part between two corners, given as shares of the picture's sides."""
 
     def cut_part(rgb: Image) -> Image:
         height, width = rgb.shape[:2]
@@ -36,13 +36,13 @@ def part(x1: float, y1: float, x2: float, y2: float) -> Callable[[Image], Image]
 
 
 def _framed(rgb: Image) -> Image:
-    """With an eighth more on each side, continued as a mirror does: as if the box had been drawn wider."""
+    """An eighth more on each side, mirrored at the edges, as if the box had been drawn wider."""
     dy, dx = (max(1, side // 8) for side in rgb.shape[:2])
     return np.asarray(cv2.copyMakeBorder(rgb, dy, dy, dx, dx, cv2.BORDER_REFLECT_101), np.uint8)
 
 
 def lit(share: float) -> Callable[[Image], Image]:
-    """A view with so much of the light; what would be brighter than white is white."""
+    """Returns a view with this share of the light; values are clipped at white."""
     return lambda rgb: np.clip(np.rint(rgb * np.float32(share)), 0, 255).astype(np.uint8)
 
 
@@ -59,20 +59,20 @@ GEOMETRY: Mapping[str, Callable[[Image], Image]] = {
 LIGHT: Mapping[str, Callable[[Image], Image]] = {"brighter": lit(1.3), "darker": lit(0.7)}
 
 VIEWS: Mapping[str, Callable[[Image], Image]] = {**GEOMETRY, **LIGHT}
-"""Ways of seeing an example, those that measuring kept (DECISIONS 61 and 63)."""
+"""Ways of seeing an example; measurements decided which are used (DECISIONS 61 and 63)."""
 
 
 def views_of(embedder: Embedder) -> Mapping[str, Callable[[Image], Image]]:
-    """The ways in which an embedder is shown an example."""
+    """The views of an example that an embedder gets."""
     return GEOMETRY if embedder.of_colour_alone else VIEWS
 
 
 BATCH = 32
-"""Registered pictures embedded and kept at a time, when they are embedded anew."""
+"""Number of registered pictures that are embedded and stored at a time when they are embedded again."""
 
 
 def embed_examples(pictures: Sequence[Image], embedder: Embedder) -> NDArray[np.float32]:
-    """Vectors of unit length of the views of examples at every exit: (exits, B, V, dim) float32."""
+    """Vectors of unit length for all views of the examples at every exit: (exits, B, V, dim) float32."""
     ways = views_of(embedder)
     vectors = embedder.embed_all(
         [view(rgb) for rgb in pictures for view in ways.values()]
@@ -81,7 +81,7 @@ def embed_examples(pictures: Sequence[Image], embedder: Embedder) -> NDArray[np.
 
 
 def lacking(snapshot: Snapshot, embedder: Embedder) -> bool:
-    """Whether a registered picture has not all its vectors under a model."""
+    """Whether a registered picture lacks some of its vectors under a model."""
     counts = snapshot.entities
     pictures = sum(counts.column("exemplars").to_pylist()) + sum(counts.column("negatives").to_pylist())
     held = min(len(snapshot.album(embedder.hash, exit)) for exit in range(1, embedder.exits + 1))
@@ -89,10 +89,10 @@ def lacking(snapshot: Snapshot, embedder: Embedder) -> bool:
 
 
 def embed_exemplars(store: Store, embedder: Embedder) -> int:
-    """Vectors for pictures registered under another model, or when fewer views were kept; of how many.
+    """Embed registered pictures that lack vectors of this model or of some views; returns how many.
 
-    A picture that cannot be read any more keeps the vectors that it has. Where another process is at it, its
-    vectors are waited for.
+    A picture that can no longer be read keeps the vectors that it has. If another process is doing this, wait
+    for it.
 
     Raises:
         LibraryWriteError: the library cannot be written.

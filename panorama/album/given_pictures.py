@@ -1,4 +1,4 @@
-"""Files, folders, patterns and pictures in memory enter; RGB pictures leave, and remarks on them."""
+"""Files, folders, patterns and pictures in memory come in; RGB pictures go out, and remarks on them."""
 
 from __future__ import annotations
 
@@ -24,37 +24,38 @@ from panorama.values import is_path, is_pixels, told
 from panorama.video import VIDEO_SUFFIXES
 
 MIN_SIDE = 8
-"""A picture with a shorter side, in pixels, says nothing about what it shows."""
+"""A picture with a shorter side in pixels cannot show what it is of."""
 
 SMALL_SIDE = 48
-"""Of a picture whose longer side is shorter other things are accepted (decision 104)."""
+"""If the longer side is shorter than this, other things are accepted for it (decision 104)."""
 
 BLANK_SPREAD = 3.0
-"""A picture whose brightness and colours spread less than this (of 255) has nothing in it."""
+"""A picture whose brightness and colours vary less than this (of 255) shows nothing."""
 
 Image = Any
-"""A file, an RGB or RGBA array, a tensor of torch or a picture of PIL; see `panorama.pictures.pixels`."""
+"""A file, an RGB or RGBA array, a torch tensor or a PIL picture; see `panorama.pictures.pixels`."""
 Images = Any
 """One or several files, folders, globs or pictures in memory."""
 
 
 SHOWN_PICTURES = 3
-"""Of so many pictures a remark on many tells the name."""
+"""A remark on several pictures names at most this many."""
 
 MOST_BYTES = 1 << 30
-"""More has no picture that OpenCV reads; a device (/dev/zero) would be read until the memory is full."""
+"""OpenCV reads no larger picture; without a limit, a device (/dev/zero) would fill the memory."""
 
 _FILMS = VIDEO_SUFFIXES - PICTURE_SUFFIXES
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One RGB picture (H, W, 3) and where it came from.
+    """One RGB picture (H, W, 3) and its origin.
 
     Attributes:
-        first: whether it is the first of several, in a file that moves.
-        inside_xyxy: where it lies in the picture as given, if a margin of one colour was cut off.
-        seen: where, if it is a crop of a video of the library.
+        source: the file and part, or the name of a picture in memory.
+        first: whether it is the first of several pictures in an animated file.
+        inside_xyxy: its box in the picture as given, if a margin of one colour was cut off.
+        seen: its place in a video of the library, if it is a crop of one.
     """
 
     rgb: NDArray[np.uint8]
@@ -65,34 +66,34 @@ class Picture:
 
 
 def read_pictures(given: Images, trim: bool = True) -> list[Picture]:
-    """The pictures that files, folders, globs and pictures in memory stand for, those in memory last.
+    """The pictures in files, folders, globs and memory; those in memory come last.
 
     Args:
-        trim: whether margins that are transparent or of one colour are cut off; not where a box is told in
-            pixels of the picture.
+        trim: whether to cut off transparent or single-coloured margins. Pass False if a box refers to pixels
+            of the whole picture.
 
     Raises:
         UsageError: something else was given.
-        BadImage: one of them cannot serve.
+        BadImage: one of the pictures cannot be used.
     """
     several = listed(given)
     files = [item for item in several if not is_pixels(item)]
     arrays = [item for item in several if is_pixels(item)]
     return [read_picture(path, trim) for path in picture_files(files)] + [
-        # A picture of PIL knows the file that it was opened from.
+        # A PIL picture knows the file that it was opened from.
         array_picture(array, str(getattr(array, "filename", "") or f"array {number}"), trim)
         for number, array in enumerate(arrays, start=1)
     ]
 
 
 def listed(given: Images) -> list[Any]:
-    """What was given as a list: paths and pictures in memory, not looked into.
+    """What was given as a list of paths and pictures in memory, which are not read.
 
     Raises:
         UsageError: something else was given.
     """
     one = isinstance(given, (str, bytes, os.PathLike)) or is_pixels(given)
-    # An array of four dimensions is a batch: iterating gives its pictures.
+    # An array with four dimensions is a batch: iterating over it gives its pictures.
     several = list(given) if isinstance(given, Iterable) and not one else [given]
     for item in several:
         if not (is_path(item) or is_pixels(item)):
@@ -104,21 +105,21 @@ def listed(given: Images) -> list[Any]:
 
 
 def one_picture(given: Image, source: str) -> Picture:
-    """A picture from a file, or from one in memory that `source` names in messages.
+    """A picture from a file or from memory; messages call the latter `source`.
 
     Raises:
-        BadImage: it cannot serve.
+        BadImage: it cannot be used.
     """
     return read_picture(Path(given)) if is_path(given) else array_picture(given, source)
 
 
 def read_picture(path: Path, trim: bool = True) -> Picture:
-    """One picture from a file, without its margins or with them; see `read_pictures`.
+    """One picture from a file, with or without its margins; see `read_pictures`.
 
     Raises:
         BadImage: missing, no permission, empty, not a picture, too small, or blank.
     """
-    if path.suffix.lower() in _FILMS and path.is_file():  # not read: it may be larger than the memory
+    if path.suffix.lower() in _FILMS and path.is_file():  # do not read it: it may be larger than the memory
         raise BadImage(f"{path} is not a picture but a video; {_from_video(path)}")
     try:
         with path.open("rb") as file:
@@ -131,7 +132,7 @@ def read_picture(path: Path, trim: bool = True) -> Picture:
 
 
 def array_picture(given: Any, source: str, trim: bool = True) -> Picture:
-    """A picture from one in memory, without its margins or with them; see `read_pictures`, `given_pixels`.
+    """A picture in memory, with or without its margins; see `read_pictures`, `given_pixels`.
 
     Raises:
         BadImage: another shape or type, too small, or blank.
@@ -140,10 +141,10 @@ def array_picture(given: Any, source: str, trim: bool = True) -> Picture:
 
 
 def picture_files(paths: Iterable[Path | str]) -> list[Path]:
-    """The image files that files, folders (not their subfolders) and globs stand for, each once, in order.
+    """The image files that files, folders (without subfolders) and globs mean, each once, in order.
 
     Raises:
-        BadImage: a path or pattern matches nothing, a folder holds no image, or something may not be read.
+        BadImage: a path or pattern matches nothing, a folder has no image, or access is denied.
     """
     try:
         return list(_picture_files(paths))
@@ -174,7 +175,7 @@ def images_in(folder: Path) -> list[Path]:
 
 
 def _instead(folder: Path) -> str:
-    """What a folder without an image should hold, or what to do with the videos that it holds."""
+    """What to expect in a folder without images, or what to do with its videos or subfolders."""
     files = sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
     films = [p for p in files if p.suffix.lower() in _FILMS]
     others = "".join(f"; {line}" for line in left_out(folder, [p for p in files if p not in films]))
@@ -204,12 +205,12 @@ def _flat(pixels: NDArray[np.uint8], source: str, trim: bool, first: bool = Fals
     part = np.ascontiguousarray(whole.rgb[y1:y2, x1:x2])
     try:
         return checked(Picture(part, source, first, (x + x1, y + y1, x + x2, y + y2)))
-    except BadImage:  # a line, a speck, a stripe: what the picture is of is all of it
+    except BadImage:  # a line, a speck or a stripe: the picture itself is what was meant
         return whole
 
 
 def checked(picture: Picture) -> Picture:
-    """The picture itself.
+    """Return the picture if it can be used as an example.
 
     Raises:
         BadImage: it is too small or blank.
@@ -228,10 +229,10 @@ def checked(picture: Picture) -> Picture:
 
 
 def passed_over(paths: Iterable[Any], known: Iterable[str] = ()) -> tuple[str, ...]:
-    """A line for each folder among the paths that holds more than the pictures which are taken from it.
+    """A line for each folder among the paths that contains more than the pictures used from it.
 
     Args:
-        known: names of subfolders that are looked into.
+        known: names of subfolders that are searched elsewhere.
     """
     told_of: dict[str, None] = {}
     for path in (Path(given) for given in paths if is_path(given)):
@@ -245,7 +246,7 @@ def passed_over(paths: Iterable[Any], known: Iterable[str] = ()) -> tuple[str, .
 
 
 def first_only(pictures: Iterable[Picture]) -> tuple[str, ...]:
-    """A line for each picture that moves, of which only the first is an example."""
+    """A line for each animated picture: only its first frame is an example."""
     return tuple(
         f"{picture.source} moves: its first picture is the example; another is taken with --video FILE "
         "--at SECONDS --box x1,y1,x2,y2"
@@ -255,7 +256,7 @@ def first_only(pictures: Iterable[Picture]) -> tuple[str, ...]:
 
 
 def margins_cut(pictures: Iterable[Picture]) -> tuple[str, ...]:
-    """A line that says of which pictures a margin of one colour was cut off, and how to take another part."""
+    """A line about pictures whose single-coloured margin was cut off, and how to choose another part."""
     cut = [
         f"{one_line(picture.source)} to {','.join(map(str, picture.inside_xyxy))}"
         for picture in pictures
@@ -269,7 +270,7 @@ def margins_cut(pictures: Iterable[Picture]) -> tuple[str, ...]:
 
 
 def small_ones(pictures: Iterable[Picture]) -> tuple[str, ...]:
-    """A line that says which pictures are so small that other things are accepted for them."""
+    """A line about pictures so small that other things are accepted for them."""
     small = [picture for picture in pictures if max(picture.rgb.shape[:2]) < SMALL_SIDE]
     if not small:
         return ()

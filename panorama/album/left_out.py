@@ -1,4 +1,4 @@
-"""Files of a folder enter; a line for people about those that are not taken as pictures leaves."""
+"""Files of a folder come in; a line for users goes out about those that are not used as pictures."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _UNREAD = frozenset(
     {".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".raf", ".rw2"}
     | {".psd", ".svg", ".jxl", ".ico", ".tga", ".eps", ".pdf"}
 )
-"""Pictures of kinds that nothing here reads."""
+"""Kinds of pictures that nothing here can read."""
 
 
 def is_picture_file(path: Path) -> bool:
-    """Whether a file's name says that it is a picture that can be read; hidden files are none."""
+    """Whether a file's name says that it is a readable picture; hidden files do not count."""
     return path.suffix.lower() in PICTURE_SUFFIXES and not path.name.startswith(".")
 
 
 def left_out(folder: Path, files: Iterable[Path], subfolders: int = 0) -> list[str]:
-    """One line about what a folder holds and is not taken, empty where all is.
+    """One line about what in a folder is not used; [] if everything is.
 
     Args:
         folder: as the user named it.
         files: its files, pictures or not; hidden ones do not count.
-        subfolders: how many are not looked into.
+        subfolders: number of subfolders that are not searched.
     """
     passed = [p for p in files if not is_picture_file(p) and not p.name.startswith(".")]
     groups = {

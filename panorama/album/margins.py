@@ -1,4 +1,4 @@
-"""A picture enters; what lies inside of a margin of one colour leaves."""
+"""A picture comes in; the part inside a single-coloured margin goes out, as a box."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEAST = 0.1
-"""Share of a picture from which a margin is cut off: with it a thing ranks as high, and is not accepted."""
+"""A margin with at least this share of the picture is cut off: it keeps things from being accepted."""
 
 _LIKE_THE_MARGIN = 16
-"""Values (of 255) by which a pixel may differ from the margin's: what JPEG makes of one colour."""
+"""How far (of 255) a pixel may differ from the margin's colour: JPEG adds such differences."""
 
 _SPECKS = 0.01
-"""Share of a row or column that may differ all the same: dust, and what JPEG makes of it."""
+"""Share of a row or column that may still differ: dust, and what JPEG makes of it."""
 
 
 def inside_margin(rgb: NDArray[np.uint8]) -> tuple[int, int, int, int] | None:
-    """What lies inside of a margin of one colour, x1, y1, x2, y2; None where the margin has less than LEAST.
+    """The box x1, y1, x2, y2 inside a margin of one colour; None if the margin covers less than LEAST.
 
-    It lies on opposite sides, as bars do, and may lie on all: what is of one colour on one side alone may be
+    The margin must be on two opposite sides, like bars, or on all four: a single side of one colour may be
     part of the thing.
 
     Args:
@@ -32,7 +32,7 @@ def inside_margin(rgb: NDArray[np.uint8]) -> tuple[int, int, int, int] | None:
 
 
 def _colours(rgb: NDArray[np.uint8]) -> list[NDArray[np.int16]]:
-    """The colours that sides of the picture have from corner to corner, those that are alike once."""
+    """The colours that fill a whole side of the picture, similar ones only once."""
     colours: list[NDArray[np.int16]] = []
     for side in (rgb[0], rgb[-1], rgb[:, 0], rgb[:, -1]):
         colour = np.median(side, axis=0).astype(np.int16)
@@ -42,8 +42,8 @@ def _colours(rgb: NDArray[np.uint8]) -> list[NDArray[np.int16]]:
 
 
 def _inside(rgb: NDArray[np.uint8], colour: NDArray[np.int16]) -> tuple[int, int, int, int]:
-    """The rows and columns of a picture that are not of one colour, as a box; all where there are none."""
-    # Row by row: the whole picture in 16 bits would take twice its memory.
+    """The box of the rows and columns that are not of one colour; the whole picture if there are none."""
+    # Go row by row: the whole picture in 16 bits would take twice its memory.
     differs = np.stack([_differs(row, colour) for row in rgb])
     rows = np.flatnonzero(differs.mean(axis=1) > _SPECKS)
     columns = np.flatnonzero(differs.mean(axis=0) > _SPECKS)
@@ -53,7 +53,7 @@ def _inside(rgb: NDArray[np.uint8], colour: NDArray[np.int16]) -> tuple[int, int
 
 
 def _differs(line: NDArray[np.uint8], colour: NDArray[np.int16]) -> NDArray[np.bool_]:
-    """(N,) which pixels of a row or column (N, 3) are of another colour."""
+    """(N,) which pixels of a row or column (N, 3) have another colour."""
     return np.asarray((np.abs(line.astype(np.int16) - colour) > _LIKE_THE_MARGIN).any(axis=1))
 
 

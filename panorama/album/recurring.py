@@ -1,4 +1,4 @@
-"""A library enters; a crop of what comes back most often leaves: an example nobody had to cut out."""
+"""A library comes in; a crop of what recurs most often goes out, an example that nobody had to cut out."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from panorama.library import Library
 
 MOST_TRACKS = 2000
-"""Every track is compared with every other; of more, the longest are taken."""
+"""Every track is compared with every other; if there are more, the longest are taken."""
 
 LEAST_SIDE = 24
-"""Pixels: a smaller crop is no example that a person would choose."""
+"""Pixels; nobody would choose a smaller crop as an example."""
 
 MOST_OF_FRAME = 0.5
-"""A box that covers more of the frame is the scene rather than a thing in it."""
+"""A box that covers a larger share of the frame shows the scene rather than a thing in it."""
 
 APART_SECONDS = 2.0
-"""Sightings that lie further apart are separate appearances."""
+"""Sightings further apart than this are separate appearances."""
 
 VIEWS = """
 WITH views AS (
@@ -37,9 +37,9 @@ WITH views AS (
   FROM tracks t JOIN crops c USING (track_id, video) JOIN videos v ON v.video = t.video
   WINDOW one AS (PARTITION BY t.track_id, t.video))
 """
-"""The crops of every track in an order, with their share of the frame, their shorter side and its path."""
+"""The crops of every track in an order, each with its share of the frame, shorter side and track's path."""
 
-# The crop nearest to the middle of a track stands for it: things are more often whole there than at its ends.
+# Use the crop nearest to the middle of a track: things are more often fully visible there than at its ends.
 _TRACKS = f"""{VIEWS.format(order=f"abs(c.time - (t.start_time + t.end_time) / 2), {BEST_FIRST}")}
 SELECT crop_id, video, start_time, end_time, quality, share, side, path FROM views WHERE place = 1
 ORDER BY end_time - start_time DESC, crop_id LIMIT ?
@@ -48,12 +48,12 @@ ORDER BY end_time - start_time DESC, crop_id LIMIT ?
 
 @dataclass(frozen=True, slots=True)
 class Recurrent:
-    """What came back most often.
+    """What recurs most often.
 
     Attributes:
         crop_id: the example.
-        appearances: how many separate times it was seen.
-        seconds: how long in all.
+        appearances: number of separate times it was seen.
+        seconds: total duration.
     """
 
     crop_id: int
@@ -62,14 +62,14 @@ class Recurrent:
 
 
 def most_recurrent(library: Library) -> Recurrent | None:
-    """The best example of what appears most often, None where nothing was tracked."""
+    """The best example of what appears most often; None if nothing was tracked."""
     rows = library.query(_TRACKS, [MOST_TRACKS]).fetchall()
     things = [row for row in rows if row["share"] <= MOST_OF_FRAME and row["side"] >= LEAST_SIDE]
     # What moves by its own size is a thing; what stands still is furniture, and only the second choice.
     rows = [row for row in things if row["path"] >= row["side"]] or things or rows
     if not rows:
         return None
-    # Of legs, bags and people a person would cut out the people: the quarter with the best views.
+    # Of legs, bags and people, a user would cut out the people: take the quarter with the best views.
     least = float(np.quantile([row["quality"] for row in rows], 0.75))
     rows = [row for row in rows if row["quality"] >= least]
     crop_ids = np.array([row["crop_id"] for row in rows], np.int64)
@@ -81,7 +81,7 @@ def most_recurrent(library: Library) -> Recurrent | None:
 
 
 def _alike(library: Library, crop_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether crop i, as an example, would accept crop j: the decision rule on single crops."""
+    """(T, T) whether crop i, as an example, would accept crop j, by the decision rule for single crops."""
     exit = library.embedder.exits
     vectors = library.vectors_of(crop_ids, exit)  # (T, dim)
     level = cohort_level(vectors, library.embedder.cohort()[exit - 1])
@@ -90,7 +90,7 @@ def _alike(library: Library, crop_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _appearances(places: list[tuple[str, float, float]]) -> tuple[int, float]:
-    """Separate appearances and seconds of some spans (video, start, end)."""
+    """Number of separate appearances and total seconds of some spans (video, start, end)."""
     count, seconds = 0, 0.0
     video, end = "", -np.inf
     for name, start, stop in sorted(places):

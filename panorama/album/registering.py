@@ -1,4 +1,4 @@
-"""Pictures, an album or a frame enter; exemplars leave, as JPEG and embedded from that."""
+"""Pictures, an album or a frame come in; exemplars go out, as JPEGs with vectors computed from these."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from panorama.store.scenes.seen_tracks import NO_TRACK, tracks_at
 from panorama.video import file_state, open_video
 
 NEGATIVE_FOLDER = "not"
-"""In an album, the subfolder of an entity's folder that holds its look-alikes."""
+"""Subfolder of an entity's folder in an album; it contains the look-alikes."""
 
 SHOWN_CUTS = 5
-"""Of so many pictures it is said what was cut out of them."""
+"""For at most this many pictures, a line says what was cut out of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What was given to register one entity by.
+    """The pictures given to register one entity.
 
     Attributes:
-        pictures, rivals: examples, and look-alikes that it is not.
-        told: remarks for people on them.
-        denied: what was seen in the library and is not it.
+        pictures, rivals: examples, and look-alikes.
+        told: remarks on them for users.
+        denied: pictures from the library that do not show it, although it was found there.
     """
 
     pictures: Sequence[Picture]
@@ -56,7 +56,7 @@ class Given:
 
     @classmethod
     def of(cls, pictures: Sequence[Picture], look_alike: bool) -> Given:
-        """Pictures that are all examples, or all look-alikes, with what is to be said of them."""
+        """Pictures that are all examples or all look-alikes, with remarks on them."""
         told = small_ones(pictures)
         return cls((), pictures, told) if look_alike else cls(pictures, (), told)
 
@@ -72,14 +72,14 @@ def given(
 
     Args:
         images, unlike, box, find: see `Library.register`.
-        finder: gives what finds things, where `find` asks for it.
+        finder: returns the proposer; called only if `find` is set.
 
     Raises:
-        UsageError: a box for several pictures, or something that is no picture.
-        BadImage, BadBox: a picture cannot serve.
+        UsageError: a box for several pictures, or something that is not a picture.
+        BadImage, BadBox: a picture cannot be used.
     """
     images, unlike = listed(images), listed(unlike)
-    as_it_is = box is not None or find  # what is cut out is told in its pixels
+    as_it_is = box is not None or find  # boxes refer to pixels of the whole picture
     pictures, rivals = read_pictures(images, trim=not as_it_is), read_pictures(unlike)
     told = first_only([*pictures, *rivals]) + passed_over([*images, *unlike])
     if box is not None:
@@ -98,11 +98,11 @@ def given(
 
 
 def given_album(folder: Path) -> dict[str, Given]:
-    """The same of an album, by the names of its subfolders.
+    """The pictures of an album, by the names of its subfolders.
 
     Raises:
         UsageError: there is no such folder.
-        BadImage: one without pictures, or a picture that cannot serve.
+        BadImage: a subfolder without pictures, or a picture that cannot be used.
     """
     album = {}
     for name, images, unlike in album_folders(folder):
@@ -114,7 +114,7 @@ def given_album(folder: Path) -> dict[str, Given]:
 
 
 def cut_out(pictures: Sequence[Picture], found: Sequence[Picture]) -> tuple[str, ...]:
-    """A line for each of the first pictures that says what was cut out of it: it may be something else."""
+    """A line for each of the first pictures that says what was cut out, since it may be something else."""
     lines = []
     for whole, part in zip(pictures[:SHOWN_CUTS], found, strict=False):
         (height, width), (tall, wide) = part.rgb.shape[:2], whole.rgb.shape[:2]
@@ -127,13 +127,13 @@ def cut_out(pictures: Sequence[Picture], found: Sequence[Picture]) -> tuple[str,
 
 
 def passed_over_in_album(album: Path, entity: str) -> tuple[str, ...]:
-    """The same of an entity's folder in an album."""
+    """Remarks on what was left out of an entity's folder in an album."""
     folder = album / entity
     return passed_over([folder], (NEGATIVE_FOLDER,)) + passed_over([folder / NEGATIVE_FOLDER])
 
 
 def cut_box(picture: Picture, box: str | Sequence[float]) -> Picture:
-    """The part inside `x1,y1,x2,y2`, as text or four numbers, in pixels of the picture.
+    """The part inside the box x1, y1, x2, y2, as text or four numbers, in pixels of the picture.
 
     Raises:
         BadBox: malformed or outside the picture.
@@ -149,7 +149,7 @@ def _corners(picture: Picture, box: str | Sequence[float]) -> tuple[int, int, in
 
 
 def find_region(picture: Picture, proposer: Proposer) -> Picture:
-    """The part that is most surely a thing.
+    """The region that the proposer is surest of.
 
     Raises:
         BadImage: the proposer finds nothing.
@@ -159,7 +159,7 @@ def find_region(picture: Picture, proposer: Proposer) -> Picture:
         raise BadImage(
             f"nothing was found in {picture.source}; give its box x1,y1,x2,y2 or the whole picture"
         )
-    # Of several the surest: preferring large ones as well was seen to take the table for the mug on it.
+    # Take the surest one: also preferring large ones took the table for the mug on it.
     best = int(np.argmax(regions.scores))
     box = ",".join(str(round(float(c))) for c in regions.boxes_xyxy[best])
     return checked(
@@ -173,17 +173,17 @@ def video_picture(
     """The frame of a video shown at a time, cut to a box.
 
     Args:
-        segment: of the video in the library, None where it does not hold it.
+        segment: of the video in the library; None if the library does not hold it.
 
     Raises:
-        UsageError: no box (a whole frame is hardly ever one entity), or a time outside the video.
+        UsageError: no box (a whole frame hardly ever shows one entity), or a time outside the video.
         VideoError: the video cannot be read there.
     """
     if box is None:
         raise UsageError("of a video, say where the entity is in the frame by its box: x1,y1,x2,y2")
     with open_video(video) as reader:
         times = reader.times().seconds
-        # Half a second of grace: the last frame is shown for a while, and players round.
+        # Allow half a second after the last frame: it is shown for a while, and players round times.
         if not len(times) or not 0 <= seconds <= times[-1] + 0.5:
             end = f"{times[-1]:.3f}" if len(times) else "no frame"
             raise UsageError(
@@ -198,7 +198,7 @@ def video_picture(
 
 
 def held_segment(store: Store, file: Path) -> int | None:
-    """The segment of a file that has not changed since it was indexed; None where there is none."""
+    """The segment of a file that has not changed since it was indexed; None otherwise."""
     known = store.known_file(str(file.resolve()))
     if known is None or not known.has_state(file_state(file)):
         return None
@@ -206,7 +206,7 @@ def held_segment(store: Store, file: Path) -> int | None:
 
 
 def unplaced(store: Store, file: Path, example: Picture) -> tuple[str, ...]:
-    """What is to be said of an example out of a video of the library whose place names none of its tracks."""
+    """A remark if an example from a video of the library is at a place where none of its tracks is."""
     if example.seen is None:
         if store.known_file(str(file.resolve())) is None:
             return ()
@@ -226,7 +226,7 @@ def unplaced(store: Store, file: Path, example: Picture) -> tuple[str, ...]:
 def exemplars(
     pictures: Sequence[Picture], embedder: Embedder, negative: bool = False, denied: bool = False
 ) -> list[NewExemplar]:
-    """Exemplars ready for the store; embedded from the JPEG that is kept, like every crop."""
+    """Exemplars ready for the store; like crops, they are embedded from the stored JPEG."""
     if not pictures:
         return []
     jpegs = [encode_jpeg(p.rgb) for p in pictures]
@@ -258,11 +258,11 @@ def ready_for(album: Mapping[str, Given], embedder: Embedder) -> dict[str, list[
 
 
 def album_folders(folder: Path) -> list[tuple[str, list[Path], list[Path]]]:
-    """Entities of an album: name, images, look-alikes (from a subfolder `not`), one per subfolder.
+    """The entities of an album, one per subfolder: name, images, look-alikes (from its subfolder `not`).
 
     Raises:
         UsageError: there is no such folder.
-        BadImage: no subfolder, or one without images.
+        BadImage: there is no subfolder, or one without images.
     """
     if not folder.is_dir():
         raise UsageError(f"no album at {folder}: expected a folder with one subfolder of images per entity")

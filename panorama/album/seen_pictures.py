@@ -1,4 +1,4 @@
-"""What names tracks and crops enters; their stored pictures leave, if they are those that were seen."""
+"""Ids of tracks and crops come in; their stored pictures go out, if they still are those that were seen."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ QUALIFY row_number() OVER (PARTITION BY {{column}} ORDER BY {BEST_FIRST}, video)
 """
 
 DIGEST_LENGTH = 8
-"""Of a picture's digest: hexadecimal digits, 32 bits, so that no other picture has it by chance."""
+"""Hexadecimal digits of a picture's digest, 32 bits: enough that no other picture has it by chance."""
 
 _AS_TEXT = re.compile(rf"(-?\d+)(?::([0-9a-f]{{{DIGEST_LENGTH}}}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class SeenId:
-    """What names a track or a crop.
+    """The id of a track or a crop.
 
     Attributes:
         number: its id.
-        digest: of the stored picture that was looked at, where that is told: ids are counted, and a library
-            that is made anew, or put back from a backup, gives them to other videos.
+        digest: of the stored picture that the user saw; None if not given. Ids are consecutive numbers: a
+            library that is created again, or restored from a backup, gives them to other videos.
     """
 
     number: int
@@ -46,7 +46,7 @@ class SeenId:
 
     @classmethod
     def of(cls, kind: str, given: int | str) -> SeenId:
-        """From a number, or from text as it stands in the commands of a page.
+        """From a number, or from text as in the commands on a page.
 
         Args:
             kind: 'track' or 'crop'.
@@ -66,13 +66,13 @@ class SeenId:
 
 
 def picture_digest(jpeg: bytes) -> str:
-    """By this a stored picture is told from others."""
+    """The digits that distinguish a stored picture from others."""
     return hashlib.sha256(jpeg).hexdigest()[:DIGEST_LENGTH]
 
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """One of what was named; without `row` the library has no picture of it, with `other` another one."""
+    """A named track or crop; `row` is None without a stored picture, `other` if it is not the one seen."""
 
     kind: str
     number: int
@@ -86,15 +86,15 @@ def seen_pictures(
     """The best stored crop of each track, and stored crops, in the order given.
 
     Args:
-        skip_gone: leave out those that the library does not have, or whose picture is another, as long as one
-            is left.
+        skip_gone: leave out those that the library does not have or has with another picture, unless none
+            would remain.
 
     Returns:
-        The pictures, and a remark on what was left out.
+        The pictures, and remarks on what was left out.
 
     Raises:
-        UsageError: none is named, or the library has not one of them, or no crop of a track, or another
-            picture than the one that was seen; all are named.
+        UsageError: no id is given, or some cannot be used: unknown, a track without a crop, or another
+            picture than the one that was seen. The message lists all of these.
     """
     if not len(track_ids) and not len(crop_ids):
         raise UsageError("name what was seen: a track_id or a crop_id, as a query returns them")
@@ -130,7 +130,7 @@ def _named(kind: str, seen: SeenId, row: Mapping[str, Any] | None, jpegs: Mappin
 
 
 def _told_of(library: Library, gone: Sequence[_Named]) -> str:
-    """All that cannot be taken, and why; an older page names what was indexed anew since, or means others."""
+    """Lists what cannot be used, and why. Ids on an older page may be of videos indexed again since."""
     live = set(library.snapshot().live_segments.tolist())
     why = defaultdict(list)
     for each in gone:
@@ -150,9 +150,9 @@ def _told_of(library: Library, gone: Sequence[_Named]) -> str:
 
 
 def _listed(those: Sequence[_Named], lacking: str | None = None) -> str:
-    """'no tracks 1, 2 with a stored crop and no crop 3'; what they lack is said of all, where it is given."""
+    """'no tracks 1, 2 with a stored crop and no crop 3'; `lacking` replaces 'with a stored crop' if given."""
     parts = []
-    # What is forgotten leaves its track without crops.
+    # Forgetting leaves tracks without crops.
     for kind, stored in (("track", " with a stored crop"), ("crop", "")):
         numbers = [str(each.number) for each in those if each.kind == kind]
         if numbers:
@@ -167,7 +167,7 @@ def _seen_at(row: Mapping[str, Any]) -> SeenAt:
 
 
 def crops_taken(library: Library, kind: str, ids: Sequence[int]) -> dict[int, Mapping[str, Any]]:
-    """The stored crop that stands for each id: of tracks the best; ids without one are left out.
+    """The stored crop for each id; the best one for a track. Ids without a crop are left out.
 
     Args:
         kind: 'track' or 'crop'.

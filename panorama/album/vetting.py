@@ -1,4 +1,4 @@
-"""Examples of one entity enter, as vectors; a line about each that is unlike the others leaves."""
+"""Vectors of one entity's examples come in; a line about each example unlike the others goes out."""
 
 from __future__ import annotations
 
@@ -16,31 +16,32 @@ if TYPE_CHECKING:
     from panorama.library import Library
 
 FEWEST = 3
-"""Of two examples that are unlike each other, nothing tells which one is wrong."""
+"""If only two examples differ from each other, nothing tells which one is wrong."""
 
 ODD = 0.25
-"""Share of the examples, from four on, that may be told to be unlike the rest; of three, one."""
+"""Largest share of the examples that may be reported as unlike the rest; always at least one."""
 
 CHANCE = 0.87
-"""Share of the pairs of strangers that are less alike than an example is to the nearest of the others.
+"""Share of the pairs of strangers that are less similar than an example is to the nearest other example.
 
-Of single things in other views, one set of a hundred or fewer has an example that is not
+At most one in a hundred sets of views of a single thing has an example that is not
 (`tests/bench/wrong_examples.py`).
 """
 
 
 def by_chance(cohort: NDArray[np.float32]) -> float:
-    """How alike strangers (N, dim) mostly are to each other at most; -1 where there are no two."""
+    """The similarity that most pairs of strangers (N, dim) do not exceed; -1 for fewer than two strangers."""
     if len(cohort) < 2:
         return -1.0
     return float(np.quantile((cohort @ cohort.T)[np.triu_indices(len(cohort), 1)], CHANCE))
 
 
 def odd_ones(vectors: NDArray[np.float32], chance: float) -> list[int]:
-    """Places of the examples that are no nearer to any other one than strangers mostly are to each other.
+    """Indexes of the examples that are no nearer to any other one than most strangers are to each other.
 
-    Other sides of a thing are nearer than that, though often no nearer than the strangers most like them.
-    Where several are so, they are many things, or sides of one: none of them is the wrong one.
+    Other sides of a thing are nearer than that, though often no nearer than the most similar strangers. If
+    many examples are like this, the entity is several things or sides of one, and none of them is the wrong
+    one: [].
 
     Args:
         vectors: (P, dim) of one entity's examples at one exit, of unit length.
@@ -55,9 +56,9 @@ def odd_ones(vectors: NDArray[np.float32], chance: float) -> list[int]:
 
 
 def remarks(library: Library, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Remarks on examples of entities that are unlike their others.
+    """Remarks on examples that are unlike the other examples of their entity, by the entity's name.
 
-    None on those of a category: they are of different things.
+    Categories get none: their examples show different things.
     """
     categories = {entity.name for entity in library.entities() if entity.category}
     examples = {name: library.exemplars(name) for name in names if check_name(name) not in categories}
@@ -71,11 +72,12 @@ def remarks(library: Library, names: Iterable[str]) -> dict[str, tuple[str, ...]
 
 
 def unlike_remarks(known: Sequence[Exemplar], album: Album, chance: float) -> tuple[str, ...]:
-    """A line for each example of an entity that looks like another thing than its other examples.
+    """A line for each example that looks like another thing than the entity's other examples.
 
     Args:
         known: the pictures of the entity.
-        album: with one vector of each, at one exit; chance: see `odd_ones`.
+        album: with one vector per picture, at one exit.
+        chance: see `odd_ones`.
     """
     source_of = {e.exemplar_id: e for e in known if not e.negative}
     there = np.flatnonzero(np.isin(album.exemplar_ids, list(source_of)))

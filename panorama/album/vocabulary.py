@@ -1,4 +1,4 @@
-"""Statements about entities enter; the library's album changes, and a small result that says so leaves."""
+"""A statement about an entity comes in; the library's album changes, and a small result goes out."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ if TYPE_CHECKING:
 
 
 def execute(library: Library, statement: EntityStatement, picture_root: Path | None) -> Result:
-    """Carry out one statement; pictures that it names lie below `picture_root`.
+    """Execute one statement; the pictures that it names must lie below `picture_root`.
 
     Raises:
-        QueryError: a picture lies elsewhere, or no picture may be read here.
-        UnknownEntity, EntityError, BadImage: as the methods of Library do, pictures named as written.
+        QueryError: a picture lies elsewhere, or SQL may not name pictures here.
+        UnknownEntity, EntityError, BadImage: as the methods of Library raise them; they show pictures as
+            written.
     """
     try:
         result = _execute(library, statement, picture_root)
@@ -49,7 +50,7 @@ def execute(library: Library, statement: EntityStatement, picture_root: Path | N
 
 
 def _as_written(told: str, statement: EntityStatement, root: Path | None) -> str:
-    """What is told of pictures without the root, where the statement names them without it."""
+    """A message with pictures' paths relative to the root, if the statement names all of them this way."""
     if not isinstance(statement, (CreateEntity, AddExemplars)) or root is None:
         return told
     negatives = statement.negatives if isinstance(statement, CreateEntity) else ()
@@ -99,7 +100,7 @@ def _execute(library: Library, statement: EntityStatement, picture_root: Path | 
 
 
 def _forget(library: Library, name: str, with_sightings: bool) -> Result:
-    """It is forgotten also where bytes are left; statements after it are carried out."""
+    """Forget an entity. If bytes of it remain, that is a warning, so that later statements still run."""
     left: tuple[str, ...] = ()
     try:
         seen = library.forget(name, with_sightings=with_sightings)
@@ -111,11 +112,11 @@ def _forget(library: Library, name: str, with_sightings: bool) -> Result:
 
 
 def below(root: Path | None, pictures: Sequence[str]) -> list[Path]:
-    """The picture files that paths, folders and patterns stand for, each below the root.
+    """The picture files that paths, folders and patterns mean, each below the root.
 
     Raises:
-        QueryError: there is no root here, or a path leads out of it, be it by a link.
-        BadImage: one of them stands for nothing.
+        QueryError: there is no root here, or a path leads out of it, also through a link.
+        BadImage: one of them matches nothing.
     """
     if not pictures:
         return []
@@ -126,7 +127,7 @@ def below(root: Path | None, pictures: Sequence[str]) -> list[Path]:
     base = root.resolve()
     paths = [base / picture for picture in pictures]
     for path, picture in zip(paths, pictures, strict=True):
-        # A pattern is resolved up to its first wildcard: what it matches lies below that folder.
+        # Resolve a pattern without its parts that have wildcards: what it matches must lie below that folder.
         fixed = Path(*[part for part in path.parts if not set(part) & set("*?[")])
         if not fixed.resolve().is_relative_to(base):
             raise QueryError(
@@ -155,17 +156,17 @@ def _remove(library: Library, name: str, sources: Sequence[str]) -> None:
 
 
 def _passed_over(root: Path | None, pictures: Sequence[str]) -> tuple[str, ...]:
-    """What was left out of the folders that a statement names."""
+    """Remarks on what was left out of the folders that a statement names."""
     return () if root is None else passed_over([root / picture for picture in pictures])
 
 
 def _told(action: str, entity: str, warnings: tuple[str, ...] = ()) -> Result:
-    table = pa.table({"action": [action], "entity": [entity and check_name(entity)]})  # as it is kept
+    table = pa.table({"action": [action], "entity": [entity and check_name(entity)]})  # as stored
     return Result(table, ["VARCHAR", "VARCHAR"], warnings=warnings)
 
 
 def describe(library: Library, name: str) -> Result:
-    """One row about an entity: exemplars, its kind, least similarity, spread of them, nearest other entity.
+    """One row about an entity: exemplars, its kind, least similarity, their spread, nearest other entity.
 
     See docs/SQL.md for the columns.
     """

@@ -1,1 +1,1 @@
-"""A library as it is stored enters; what `panorama.query` is given of it, and then answers, leave."""
+"""A stored library comes in; what `panorama.query` needs of it goes out, and then answers."""

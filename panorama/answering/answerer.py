@@ -1,4 +1,4 @@
-"""SQL over one store comes in, Results go out; engine and matcher are kept while the library is the same."""
+"""SQL on one store comes in; Results go out. Engines and matcher are kept until the library changes."""
 
 from __future__ import annotations
 

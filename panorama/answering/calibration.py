@@ -1,4 +1,4 @@
-"""A model and a library's settings enter; the calibration of every exit leaves, the library's own first."""
+"""A model and a library's settings come in; the calibration of every exit goes out, its own one first."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from panorama.query.matching.decide import Calibration
 from panorama.store.files.outputs import JSON, check_output, whole_file
 
 SETTING = "calibration:"
-"""Key of a library's own calibration, followed by what it was `measured_with`."""
+"""Key of a library's own calibration; what it was `measured_with` follows."""
 
 SHIPPED = "calibration.json"
-"""In a model's folder: what applies where a library has none of its own."""
+"""File in a model's folder: the calibration for libraries that have none of their own."""
 
 PLAIN = Calibration(centre=0.0, slope=1.0, low=0.0, high=0.5, near_best=0.75)
-"""What `calibrate` begins with where a model ships with none: of its rules between tracks only the oldest."""
+"""The starting point of `calibrate` for models without a calibration: only the oldest rule is active."""
 
 
 def measured_with(embedder: Embedder) -> str:
-    """What a library measured holds for: other vectors, views of examples or strangers give other values."""
+    """What a calibration depends on: other vectors, views of examples or strangers need another one."""
     return f"{embedder.hash}:{len(views_of(embedder))}:{embedder.cohort_digest}"
 
 
 def calibrations_for(embedder: Embedder, settings: Mapping[str, Any]) -> tuple[Calibration, ...]:
-    """One calibration per exit, shallowest first: what `calibrate` stored, else what the model ships with.
+    """One calibration per exit, shallowest first: the one that `calibrate` stored, else the model's.
 
     Raises:
-        ModelError: there is none, or a malformed one.
+        ModelError: there is none, or it is malformed.
     """
     stored = settings.get(SETTING + measured_with(embedder))
     if stored:
@@ -48,7 +48,7 @@ def calibrations_for(embedder: Embedder, settings: Mapping[str, Any]) -> tuple[C
 
 
 def told(embedder: Embedder, settings: Mapping[str, Any]) -> str:
-    """In words, whose calibration applies."""
+    """Tells users whose calibration applies."""
     if settings.get(SETTING + measured_with(embedder)):
         return "the library's own"
     if any(value and key.startswith(SETTING + embedder.hash) for key, value in settings.items()):
@@ -58,15 +58,15 @@ def told(embedder: Embedder, settings: Mapping[str, Any]) -> str:
 
 
 def has_bands(embedder: Embedder, settings: Mapping[str, Any]) -> bool:
-    """Whether `calibrations_for` finds any; ModelError where the model ships with malformed ones."""
+    """Whether `calibrations_for` finds a calibration; ModelError if the model's is malformed."""
     return bool(settings.get(SETTING + measured_with(embedder))) or _shipped(embedder) is not None
 
 
 def rules_for(embedder: Embedder) -> tuple[Calibration, ...]:
-    """What the model ships with, whatever a library has, or PLAIN for every exit where it ships with none.
+    """The model's calibration, regardless of the library's; PLAIN for every exit if the model has none.
 
     Raises:
-        ModelError: it ships with a malformed one.
+        ModelError: the model's is malformed.
     """
     return _shipped(embedder) or (PLAIN,) * embedder.exits
 
@@ -84,7 +84,7 @@ def _of_rows(embedder: Embedder, rows: Sequence[Mapping[str, float]], repair: st
 
 
 def _shipped(embedder: Embedder) -> tuple[Calibration, ...] | None:
-    """None where the model's folder has no such file."""
+    """The model's calibration; None if its folder has no such file."""
     path = (embedder.folder or content_dir("embeddings") / embedder.name) / SHIPPED
     try:
         rows = list(parsed_json(path.read_text(encoding="utf-8"))["exits"])
@@ -96,14 +96,16 @@ def _shipped(embedder: Embedder) -> tuple[Calibration, ...] | None:
 
 
 def check_calibration(path: Path, videos: Collection[str] = ()) -> None:
-    """Refuse a file for calibrations that has another's name or place; see `check_output`."""
+    """Refuse a file name or place that is not allowed for a calibration; see `check_output`."""
     check_output(path, JSON, what="a calibration", videos=videos)
 
 
 def write_calibration(path: Path, calibrations: Sequence[Calibration]) -> None:
-    """Write calibrations as a model's folder holds them, whole or not at all; LibraryWriteError where not.
+    """Write calibrations in the form of a model's folder, whole or not at all.
 
-    UsageError where it is not called .json, or is a library's own file.
+    Raises:
+        UsageError: the name does not end in .json, or it is one of a library's own files.
+        LibraryWriteError: it cannot be written.
     """
     check_calibration(path)
     text = json.dumps({"exits": [c.as_dict() for c in calibrations]}, indent=1)

@@ -1,9 +1,9 @@
-"""What matching found enters; it leaves again, in any later query, as long as nothing that changes it has.
+"""Matches come in and go out again in later queries, as long as nothing that could change them has.
 
-The key of an entity holds its exemplars, the places that they were cut from in what is there now, the model
-with its cohort, the calibration, the exit that matching begins at, and the code that decides. Beside the
-matches lie the segments that they were found in: where some have been added since, only those are looked at;
-where one has gone or changed, everything is.
+The key of an entity covers its exemplars, the places in the current library that they were cut from, the
+model with its cohort, the calibration, the exit at which matching starts, and the code that decides. The
+segments searched are stored beside the matches: if segments have been added, only these are searched; if one
+was removed or has changed, all are.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ DECIDING = (
 )
 """Modules that decide which tracks are found, from stored rows to bands.
 
-Not among them are those whose results the key holds: calibration, views and places of examples, models.
+Modules whose results the key covers are not listed: calibration, views and places of examples, models.
 """
 
 
 def code_of(modules: Sequence[str]) -> str:
-    """A digest of modules as they are installed: their source, or what was compiled where there is none."""
+    """A digest of the installed files of modules: source, or compiled code if there is no source."""
     digest = hashlib.sha256()
     for name in modules:
         spec = find_spec(name)
@@ -75,17 +75,17 @@ def code_of(modules: Sequence[str]) -> str:
 
 @cache
 def _rule() -> str:
-    """What stands for the code that decides: another version of it may decide otherwise."""
-    # The version is of what is running, also where another one has been installed under it since it began.
+    """Identifies the code that decides: another version may decide differently."""
+    # The running version; another one may have been installed in its place since the process began.
     return f"{panorama.__version__} {code_of(DECIDING)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What was found of an entity under a key, in segments (S,) that were such.
+    """The matches of an entity under a key, in segments (S,) that were in the state `rows`.
 
     Attributes:
-        rows: (S, 8) crops, vectors, and where each stands among others (see `scenes.state_of`).
+        rows: (S, 8) number of crops, number of vectors, and `scenes.state_of` for each segment.
     """
 
     key: str
@@ -95,11 +95,12 @@ class Known:
 
 
 class CatalogSightings:
-    """The `Sightings` of one snapshot under one model, kept in the library's catalog.
+    """The `Sightings` of one snapshot under one model, stored in the library's catalog.
 
     Args:
         scenes: of the snapshot.
-        known: by entity, what this process knows of earlier snapshots; what is found is noted there, too.
+        known: by entity, what this process knows from earlier snapshots; new results are added. None for
+            nothing.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class CatalogSightings:
         self._rows = np.column_stack([crops.rows, vectors, where])  # (S, 8)
 
     def key(self, name: str) -> str:
-        """A digest of all that changes what is found of an entity in a segment."""
+        """A digest of everything that can change the matches of an entity in a segment."""
         if name in self._keys:
             return self._keys[name]
         digest = hashlib.sha256(self._basis.encode())
@@ -165,7 +166,7 @@ class CatalogSightings:
         return Recalled(whole, added)
 
     def _added(self, segments: NDArray[np.int32], rows: NDArray[np.int64]) -> NDArray[np.int32] | None:
-        """The segments that are new; None where one of the old ones is no longer there as it was."""
+        """The segments that are new; None if an old one is missing or has changed."""
         place = np.searchsorted(self._segments, segments)
         if len(place) and int(place[-1]) >= len(self._segments):
             return None
@@ -174,6 +175,6 @@ class CatalogSightings:
 
     def keep(self, name: str, whole: Whole) -> None:
         self._known[name] = Known(self.key(name), whole, self._segments, self._rows)
-        # A library that cannot be written (full disk, read-only) still answers; it only answers slower.
+        # A library that cannot be written (full disk, read-only) still answers, only more slowly.
         with contextlib.suppress(LibraryWriteError):
             self._store.cache_sightings(name, self.key(name), encode(whole, self._segments, self._rows))

@@ -1,4 +1,4 @@
-"""One snapshot of a library enters; the vectors and exemplars that matching asks for leave."""
+"""One snapshot of a library comes in; the vectors and exemplars that matching needs go out."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PickedVectors:
 
 
 class KeptIndexes:
-    """Accelerators that outlive a snapshot: an entity registered, say, changes nothing of them."""
+    """Indexes and lookup tables that outlive a snapshot, for example when only an entity changes."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int], tuple[object, VectorIndex]] = {}
@@ -55,7 +55,7 @@ class KeptIndexes:
         self._seen = SeenTracks()
 
     def get(self, snapshot: Snapshot, model_hash: str, exit: int) -> VectorIndex:
-        """The index over what a snapshot holds at an exit; made anew where that has changed."""
+        """The index over a snapshot's vectors at an exit; rebuilt if these have changed."""
         files = snapshot.embeddings.get((model_hash, exit), ())
         content = (files, snapshot.live_segments.tobytes())
         kept = self._kept.get((model_hash, exit))
@@ -65,13 +65,13 @@ class KeptIndexes:
         return kept[1]
 
     def places(self, snapshot: Snapshot) -> PlaceTables:
-        """Where the tracks of a snapshot were."""
+        """Where and when the tracks of a snapshot were in sight."""
         if self._places is None or self._places.snapshot is not snapshot:
             self._places = PlaceTables(snapshot, self._places)
         return self._places
 
     def tracks_at(self, snapshot: Snapshot, seen: SeenPlaces) -> NDArray[np.int64]:
-        """(P,) the track of a snapshot that was at each place, NO_TRACK for none."""
+        """(P,) the track of the snapshot that was at each place; NO_TRACK if there is none."""
         return self._seen.at(self.places(snapshot), seen)
 
 
@@ -79,7 +79,7 @@ class SnapshotVectors:
     """The `VectorSource` of one snapshot under one model.
 
     Args:
-        kept: indexes of earlier snapshots.
+        kept: indexes of earlier snapshots; None for new ones.
     """
 
     def __init__(
@@ -94,10 +94,11 @@ class SnapshotVectors:
         self._said: dict[str, Said] = {}
 
     def prepare(self, wait: Callable[[], None] = lambda: None) -> None:
-        """Make or renew what queries read, so that none has to wait for it; `wait` is called between pieces.
+        """Build or renew what queries read, so that none has to wait for it; `wait` is called between pieces.
 
-        Only the exit that matching begins at is searched; crops at deeper ones are looked up by id, and
-        what lies before it is never read. An index over those would be two thirds of the disk for nothing.
+        Only the exit at which matching starts is searched and gets an index, which would take two thirds of
+        the disk for all. Vectors at deeper exits are looked up by id, and those at shallower ones are never
+        read.
         """
         first = first_exit(*self.counts())
         for exit in range(first, self._embedder.exits + 1):
@@ -136,7 +137,7 @@ class SnapshotVectors:
     def crops(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         crops, vectors = self.counts()
         for exit in range(self._embedder.exits, 0, -1):
-            # A table that has a vector of every crop lists them all, and is in memory already.
+            # A table with a vector of every crop lists all crops, and is in memory already.
             if vectors[exit - 1] >= crops and len(self.stored(exit)) == crops:
                 table = self.stored(exit)
                 return table.crop_ids, table.track_ids
@@ -146,8 +147,9 @@ class SnapshotVectors:
         model, exits = self._embedder.hash, range(1, self._embedder.exits + 1)
         crops = self._snapshot.crops().total
         vectors = [self._snapshot.vectors(model, exit).total for exit in exits]
-        # Two processes may have taken the same crops deeper at once: as many vectors as crops need not be one
-        # of each. Each crop counts once where matching might begin, at the deepest exit that has them all.
+        # Two processes may have computed the same crops at the same time, so the number of vectors may
+        # include duplicates. Count crops only once at the deepest exit that has them all, where matching may
+        # start.
         for exit in reversed(exits):
             if crops and vectors[exit - 1] >= crops:
                 vectors[exit - 1] = len(self.stored(exit))
@@ -218,10 +220,10 @@ class SnapshotVectors:
         return PickedVectors(np.concatenate(ids), np.concatenate(owners), np.concatenate(vectors))
 
     def _keep(self, computed: PickedVectors, exit: int) -> None:
-        """Write the vectors back, so that the next query finds them; this one goes on from memory."""
+        """Write the vectors to the library for the next query; this query continues with those in memory."""
         old = self._fresh.get(exit)
         self._fresh[exit] = computed if old is None else _joined([old, computed])
-        # A library that cannot be written (full disk, read-only) still answers; it only answers slower.
+        # A library that cannot be written (full disk, read-only) still answers, only more slowly.
         with contextlib.suppress(LibraryWriteError):  # noqa: SIM117
             with self._store.append_embeddings(self._embedder.hash, exit) as writer:
                 writer.add(computed.crop_ids, computed.track_ids, computed.vectors)
@@ -229,7 +231,7 @@ class SnapshotVectors:
 
 
 class LateMatcher:
-    """The matcher that `make` gives, made when a statement first needs one: plain SQL loads no model."""
+    """The matcher that `make` returns, made when a statement first needs it: plain SQL loads no model."""
 
     def __init__(
         self,
@@ -285,7 +287,7 @@ def _track_rows(ids: NDArray[np.int64], spans: NDArray[np.void]) -> pa.Table:
 
 
 def _places(found: TrackPlaces) -> Places:
-    """The views of every track in a row of their own; a track without one is left out."""
+    """The views of each track in one row; tracks without a view are left out."""
     seen = np.isin(found.track_ids, found.view_tracks)
     track_ids = found.track_ids[seen]
     keep = np.isin(found.view_tracks, track_ids)
@@ -308,7 +310,7 @@ def _joined(parts: list[PickedVectors]) -> PickedVectors:
 
 
 def unsearched(snapshot: Snapshot, embedder: Embedder) -> tuple[str, ...]:
-    """A warning where videos have crops without a vector of this model: another process used another one."""
+    """A warning if crops of some videos have no vector of this model, because another model was used."""
     lacking = snapshot.unembedded(embedder.hash)
     count = int(np.isin(snapshot.videos.column("segment").to_numpy(), lacking).sum())
     if not count:

@@ -1,1 +1,1 @@
-"""Videos enter; when and by which camera each was recorded leaves, and which of them a name means."""
+"""Videos come in; the time and camera of each recording go out, and the videos that a name means."""

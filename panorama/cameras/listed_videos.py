@@ -1,4 +1,4 @@
-"""Names, paths and patterns enter; the videos of a library that they mean leave, and whose files are gone."""
+"""Names, paths and patterns come in; the library's videos that they mean go out, and missing files."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from panorama.lines import composed, counted, some
 from panorama.video import content_sample, file_state, is_gone
 
 BELOW = ("**", "*")
-"""What a folder's parts go on with to fit all files in it, however deep."""
+"""Parts to append to a folder's parts to match all files in it at any depth."""
 
 
 def names_of(videos: Sequence[str | Path] | str | Path, listed: pa.Table) -> list[str]:
-    """The names in the library of one or several videos given by name or by path, each once.
+    """The names in the library of one or several videos, given by name or path, each once.
 
     Args:
         listed: the columns video and uri of all videos.
 
     Raises:
-        UnknownVideo: the library holds one of them not.
+        UnknownVideo: the library does not have one of them.
     """
     names = listed.column("video").to_pylist()
     by_uri = dict(zip(listed.column("uri").to_pylist(), names, strict=True))
@@ -43,13 +43,13 @@ def names_of(videos: Sequence[str | Path] | str | Path, listed: pa.Table) -> lis
 
 
 def uri_of(video: str | Path, listed: pa.Table) -> str:
-    """Where the file of a video given by name or by path was indexed.
+    """The path at which a video, given by name or path, was indexed.
 
     Args:
         listed: the columns video and uri of all videos.
 
     Raises:
-        UnknownVideo: the library holds it not.
+        UnknownVideo: the library does not have it.
     """
     (name,) = names_of(video, listed)
     return str(listed.column("uri")[listed.column("video").to_pylist().index(name)].as_py())
@@ -62,7 +62,7 @@ class Meant:
     Attributes:
         given: the word.
         names: of the videos that it means, at least one, as the library lists them.
-        several: whether it is a folder or a pattern: nobody named these videos one by one.
+        several: whether it is a folder or a pattern, so that nobody named these videos one by one.
     """
 
     given: str
@@ -71,11 +71,11 @@ class Meant:
 
 
 def meant(videos: Sequence[str], listed: pa.Table) -> list[Meant]:
-    """What names, paths, folders and patterns mean, each the first of these that it can be.
+    """What names, paths, folders and patterns mean; each is taken as the first of these that fits.
 
-    A folder means all below it. In a pattern `*`, `?` and `[a-z]` stay within one part, `**` is any number of
-    folders, as where `index` is given one. Folders and patterns are tried on names, then on paths; a pattern
-    that no video fits means the folders that fit it.
+    A folder means everything below it. In a pattern, `*`, `?` and `[a-z]` stay within one part and `**` means
+    any number of folders, as for `index`. Folders and patterns are compared with names first, then with
+    paths. A pattern that fits no video means the folders that it fits.
 
     Args:
         listed: the columns video and uri of all videos.
@@ -92,7 +92,7 @@ def meant(videos: Sequence[str], listed: pa.Table) -> list[Meant]:
         if composed(given) in known:
             found.append(Meant(given, (composed(given),), several=False))
             continue
-        if real in by_uri:  # of a folder of pictures that is a video: clips may lie beside them
+        if real in by_uri:  # a folder of pictures is a video, but may also contain clips
             inside = [n for n, uri in zip(names, uris, strict=True) if PurePath(uri).is_relative_to(real)]
             found.append(Meant(given, tuple(inside), several=len(inside) > 1))
             continue
@@ -104,10 +104,10 @@ def meant(videos: Sequence[str], listed: pa.Table) -> list[Meant]:
 
 
 def _of_several(given: str, names: Sequence[str], uris: Sequence[str]) -> tuple[str, ...]:
-    """The names of the videos that a folder or a pattern means."""
+    """The names of the videos that a folder or a pattern means; () for none."""
     is_folder = not glob.has_magic(given) or given.endswith("/")
     of_names, of_paths = (PurePath(given).parts, names), (_resolved(Path(given), False), uris)
-    # PurePath drops the dot that makes a path of it: "." would be all names, "./gate" all in any gate.
+    # PurePath drops the dot that marks a path: "." would mean all names, "./gate" everything in any gate.
     ways = (of_paths,) if given.split("/")[0] == "." else (of_names, of_paths)
     for below in (BELOW,) if is_folder else ((), BELOW):
         for pattern, texts in ways:
@@ -118,16 +118,16 @@ def _of_several(given: str, names: Sequence[str], uris: Sequence[str]) -> tuple[
 
 
 def _resolved(path: Path, is_folder: bool) -> tuple[str, ...]:
-    """The parts of a path or pattern as paths of files have them; what is no pattern stands for itself."""
+    """The parts of an absolute path or pattern, links resolved; parts without wildcards are escaped."""
     plain = path.parts
     if not is_folder:
         plain = tuple(takewhile(lambda part: not glob.has_magic(part), plain))
-    real = Path(os.path.realpath(Path(*plain)))  # also of links that lead to themselves
+    real = Path(os.path.realpath(Path(*plain)))  # also resolves links that form a loop
     return (*map(glob.escape, real.parts), *path.parts[len(plain) :])
 
 
 def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether the parts of a path fit a pattern's."""
+    """Whether the parts of a path fit the parts of a pattern."""
     if not pattern:
         return not parts
     if pattern[0] == "**":
@@ -155,12 +155,12 @@ def file_of(video: str | Path, videos: Callable[[], pa.Table]) -> Path:
     """The file of a video given by path or by name.
 
     Args:
-        videos: gives the columns video and uri of all videos of the library.
+        videos: returns the columns video and uri of all videos of the library.
 
     Raises:
-        VideoOpenError: there is neither such a file nor a video of that name, or it may not be looked at.
+        VideoOpenError: there is neither such a file nor a video of that name, or access is denied.
     """
-    if os.path.exists(video):  # noqa: PTH110  a name of the library's may be none that a file can have
+    if os.path.exists(video):  # noqa: PTH110  a name in the library may not be a possible file name
         return Path(video)
     listed = videos()
     by_name = dict(zip(*(listed.column(name).to_pylist() for name in ("video", "uri")), strict=True))
@@ -170,7 +170,7 @@ def file_of(video: str | Path, videos: Callable[[], pa.Table]) -> Path:
             Path(video).stat()
         except PermissionError as exc:
             raise VideoOpenError(f"{video} cannot be read: {exc.strerror}") from exc
-        except (OSError, ValueError):  # there is none, or no file can be called so
+        except (OSError, ValueError):  # there is no such file, or no file can have this name
             pass
         like = near(str(video), by_name)
         raise VideoOpenError(
@@ -180,7 +180,7 @@ def file_of(video: str | Path, videos: Callable[[], pa.Table]) -> Path:
 
 
 def what_gone_means() -> str:
-    """What it means that the file of a video is missing, and what to do."""
+    """The consequences of a missing video file, and what to do."""
     return (
         "queries answer as before, clips and sheets do not; index a moved file where it is now, or"
         f" take it out: `{command('remove', '--missing')}`"
@@ -188,7 +188,7 @@ def what_gone_means() -> str:
 
 
 def missing(videos: pa.Table) -> list[bool]:
-    """Of every video whether its file is not where it was indexed; answers need it no more, pictures do.
+    """For every video, whether its file is missing; queries do not need the file, pictures do.
 
     Args:
         videos: with the column uri.
@@ -198,13 +198,12 @@ def missing(videos: pa.Table) -> list[bool]:
 
 @dataclass(frozen=True, slots=True)
 class GoneRoot:
-    """A folder that was indexed and lacks files.
+    """A folder that was indexed and has missing files.
 
     Attributes:
-        root: the folder; of a file that was named itself, the one that it lay in; of files behind a link, the
-            one that the link leads to.
-        gone: the names of the videos whose files are missing, and where each file was.
-        left: how many other videos of it there are.
+        root: the folder; for a file indexed by name, its folder; for files behind a link, the link's target.
+        gone: the names of the videos whose files are missing, with the path of each file.
+        left: number of its other videos.
     """
 
     root: str
@@ -213,14 +212,15 @@ class GoneRoot:
 
     @property
     def unmounted(self) -> tuple[str, ...]:
-        """Folders of which nothing is left, as of a disk that is not mounted; files that were deleted leave
-        others beside them, or their folder goes with them.
+        """Folders in which nothing is left, as if a disk were not mounted.
+
+        Deleted files, in contrast, leave others beside them, or their folder is deleted too.
         """
         return emptied_folders(self.gone.values()) if self.left else (self.root,)
 
 
 def gone_by_root(videos: pa.Table) -> list[GoneRoot]:
-    """The videos whose files are gone, by the folders that were indexed.
+    """The videos whose files are missing, by the folder that was indexed.
 
     Args:
         videos: with the columns video, uri and root.
@@ -237,7 +237,7 @@ def gone_by_root(videos: pa.Table) -> list[GoneRoot]:
 
 
 def _root_of(name: str, uri: str, root: str) -> str:
-    """The folder that was indexed, or that a link in it leads to."""
+    """The folder that was indexed, or the target of a link in it."""
     path = PurePath(uri)
     if path.is_relative_to(root):
         return root
@@ -247,13 +247,13 @@ def _root_of(name: str, uri: str, root: str) -> str:
 
 
 def emptied_folders(uris: Iterable[str]) -> tuple[str, ...]:
-    """Folders that are there and empty, in which missing files lay, however deep."""
+    """Existing but empty folders in which missing files lay, at any depth."""
     nearest = dict.fromkeys(map(_nearest, dict.fromkeys(PurePath(uri).parent for uri in uris)))
     return tuple(str(folder) for folder in nearest if folder is not None and _is_empty(folder))
 
 
 def _nearest(folder: PurePath) -> Path | None:
-    """The folder, or the nearest one around it that is there."""
+    """The folder, or its nearest parent that exists; None if none does."""
     return next((Path(one) for one in (folder, *folder.parents) if not is_gone(Path(one))), None)
 
 
@@ -261,23 +261,23 @@ def _is_empty(folder: Path) -> bool:
     try:
         with os.scandir(folder) as entries:
             return not any(entries)
-    except OSError:  # nobody may look
+    except OSError:  # access is denied
         return False
 
 
 def gone_from(paths: Sequence[str | Path], videos: pa.Table) -> dict[str, str]:
-    """The videos that were indexed from folders and patterns and whose files are no more there, and these.
+    """The videos indexed from some folders and patterns whose files are missing there: name -> path.
 
     Args:
-        paths: as `index` is given them; files are passed over, since they are looked for by name.
+        paths: as passed to `index`; files are ignored, since they are looked up by name.
         videos: with the columns video and uri.
     """
     patterns: list[tuple[str, ...]] = []
     for path in map(Path, paths):
-        if not os.path.isfile(path):  # noqa: PTH113  whose name may be none that a file can have
+        if not os.path.isfile(path):  # noqa: PTH113  the name may not be a possible file name
             is_folder = not glob.has_magic(str(path)) or os.path.isdir(path)  # noqa: PTH112  as above
             place = _resolved(path, is_folder)
-            # `index` searches the folders that fit a pattern, too.
+            # `index` also searches the folders that fit a pattern.
             patterns += [(*place, *BELOW)] if is_folder else [place, (*place, *BELOW)]
     named = zip(*(videos.column(name).to_pylist() for name in ("video", "uri")), strict=True)
     return {
@@ -288,23 +288,22 @@ def gone_from(paths: Sequence[str | Path], videos: pa.Table) -> dict[str, str]:
 
 
 def gone_remarks(paths: Sequence[str | Path], videos: pa.Table) -> tuple[str, ...]:
-    """One line about the videos that are gone from where they were indexed, none where all are there."""
+    """One line about the videos that are missing where they were indexed; () if there are none."""
     gone = gone_from(paths, videos)
     if not gone:
         return ()
     many = counted(len(gone), "video that was indexed there is", "videos that were indexed there are")
-    # Of these alone: files of other folders may lie on disks that answer late.
+    # Look at these folders only: others may be on disks that respond slowly.
     empty = emptied_folders(gone.values())
     unmounted = f". Nothing is left in {some(empty)}: is its disk mounted?" if empty else ""
     return (f"{many} missing now, {some([*gone])}: {what_gone_means()}{unmounted}",)
 
 
 def replaced(videos: pa.Table) -> list[bool]:
-    """Of every video whether its file is there and has another size than when it was indexed.
+    """For every video, whether its file exists but has another size than when it was indexed.
 
-    A folder of pictures is another where their names or sizes are.
-
-    Boxes drawn on its frames may then be of what is no more there.
+    For a folder of pictures, whether the pictures' names or sizes differ. Boxes drawn on the frames may then
+    be wrong.
 
     Args:
         videos: with the columns uri, size and content_sample.
@@ -318,15 +317,16 @@ def replaced(videos: pa.Table) -> list[bool]:
                 found.append(content_sample(path) != sample)
             else:
                 found.append(file_state(path)[0] != size)
-        except VideoError:  # missing, or not to be read: told by itself
+        except VideoError:  # missing or unreadable: reported elsewhere
             found.append(False)
     return found
 
 
 def unshowable(names: Set[str], videos: pa.Table) -> set[str]:
-    """Of these videos those whose files are gone, or no longer what was indexed.
+    """Those of the named videos whose files are missing or no longer what was indexed.
 
     Args:
+        names: of the videos to look at.
         videos: with the column video and those that `replaced` needs.
     """
     listed = _only(names, videos)

@@ -1,9 +1,9 @@
-"""A file's path enters; the camera and the time of recording that its name tells leave.
+"""A file's path comes in; the camera and the recording time in its name go out.
 
-A pattern is compared with the end of the path, with as many folders as it names. In it stand
+A pattern is compared with the end of the path, with as many folders as the pattern has. It may contain
 
-    {camera}         the camera's name; several are joined by '/', unless all are the same
-    %Y %m %d %H ...  local time of the camera; {time:...} around it where it helps the eye
+    {camera}         the camera's name; several are joined by '/', unless they are all equal
+    %Y %m %d %H ...  local time of the camera; {time:...} around it is optional
     {utc:...}        the same in UTC
     *                anything within one part of the path
 """
@@ -23,7 +23,7 @@ DIRECTIVES = {
     "M": r"\d{2}", "S": r"\d{2}", "f": r"\d{1,6}", "p": r"[AaPp][Mm]", "z": r"Z|[+-]\d{2}:?\d{2}",
     "s": r"\d{9,11}",
 }  # fmt: skip
-"""What `strptime` calls them, and what they look like; %s is seconds since 1970."""
+"""The letters of `strptime` -> what they match; %s is seconds since 1970."""
 
 _FIELD = re.compile(r"\{([^{}]*)\}|%(.)|(\*)|([^%*{}]+)|([%{}])", re.DOTALL)
 _STAMP = re.compile(
@@ -36,12 +36,12 @@ _STAMP = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a name tells.
+    """The information in a name.
 
     Attributes:
-        camera: None where it tells none.
-        parts: directive -> digits of the time, empty where it tells none.
-        is_utc: whether the time is UTC, not the camera's local time.
+        camera: None if it has none.
+        parts: directive -> digits of the time; () if it has none.
+        is_utc: whether the time is in UTC, not in the camera's local time.
     """
 
     camera: str | None = None
@@ -49,7 +49,7 @@ class Told:
     is_utc: bool = False
 
     def unix(self, zone: tzinfo) -> float | None:
-        """Seconds since 1970 of the time told; None where there is none, or no such day or hour."""
+        """The time in seconds since 1970; None if there is none, or if that day or hour does not exist."""
         parts = dict(self.parts)
         try:
             return _unix(parts, UTC if self.is_utc else zone) if parts else None
@@ -58,10 +58,10 @@ class Told:
 
 
 class NamePattern:
-    """A pattern of names, ready to compare.
+    """A compiled pattern of names.
 
     Raises:
-        UsageError: a field or directive is unknown, or the time it would give is no full one.
+        UsageError: a field or directive is unknown, or the time would be incomplete.
     """
 
     def __init__(self, text: str, *, wants_time: bool = True) -> None:
@@ -73,7 +73,7 @@ class NamePattern:
         self._check(wants_time)
 
     def read(self, path: str) -> Told | None:
-        """What the path tells, None where it does not fit the pattern."""
+        """The camera and time in a path; None if it does not fit the pattern."""
         parts = PurePath(composed(path)).parts[-self._depth :]
         found = self._regex.fullmatch("/".join(parts))
         if found is None:
@@ -84,8 +84,8 @@ class NamePattern:
             if name == "camera":
                 cameras.append(value)
             elif stamp.setdefault(name, value) != value:
-                return None  # a folder and a name that contradict each other tell nothing
-        # A folder and a name that say the same say it once; 1/2/1 and 1/2/2 are two.
+                return None  # a folder and a name that contradict each other are no source
+        # If a folder and a name give the same camera, use it once; but 1/2/1 and 1/2/2 are two cameras.
         camera = cameras[0] if len(set(cameras)) == 1 else "/".join(cameras)
         return Told(camera or None, tuple(sorted(stamp.items())), "utc" in self._kinds)
 
@@ -145,7 +145,7 @@ class NamePattern:
 
 
 def without_camera(text: str) -> str:
-    """A pattern that fits what this one fits, and tells no camera."""
+    """A pattern that fits the same names, but without the camera."""
     return text.replace("{camera}", "*")
 
 
@@ -159,14 +159,14 @@ def usual_stamp(path: str) -> Told:
 
 
 def folder_camera(uri: str, root: str, name: str) -> str:
-    """The camera of a video that no pattern tells: the folder that it lies in, from what was indexed on.
+    """The camera of a video without a pattern: the folder of the file, relative to the folder indexed.
 
-    Of what lies there directly it is the folder indexed: who indexes cam1 and cam2 has two cameras.
+    For files directly in the folder indexed, it is that folder: indexing cam1 and cam2 gives two cameras.
 
     Args:
-        uri: where the file lies.
-        root: what was indexed; of a file that was named, its folder.
-        name: of the video, for one that a link leads to.
+        uri: path of the file.
+        root: the folder indexed; for a file indexed by name, its folder.
+        name: of the video; used if a link leads out of `root`.
     """
     place, top = PurePath(uri), PurePath(root)
     folder = place.relative_to(top).parent if place.is_relative_to(top) else PurePath(name).parent

@@ -1,4 +1,4 @@
-"""Rows of videos enter; cameras that are several folders leave, and the pattern that tells these apart."""
+"""Rows of videos come in; cameras with several folders go out, and a pattern that separates these."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from panorama.store import RecordedRow
 def shared_cameras(
     known: Sequence[RecordedRow], fresh: Collection[str] | None
 ) -> tuple[tuple[str, tuple[PurePath, ...]], ...]:
-    """Cameras that are several folders, by more than a date, one of which holds nothing but fresh videos."""
+    """Cameras with several folders that differ in more than a date, one of which has only fresh videos."""
     folders: dict[str, dict[PurePath, bool]] = {}
     for row in known:
         of = folders.setdefault(row.recorded.camera, {})
@@ -27,8 +27,8 @@ def shared_cameras(
 
 
 def telling_pattern(folders: Sequence[PurePath]) -> str:
-    """The shortest pattern of cameras that tells folders apart; no camera is a date."""
-    named: list[bool] = []  # from the innermost folder on
+    """The shortest pattern of cameras that distinguishes the folders; a date is never taken as a camera."""
+    named: list[bool] = []  # from the innermost folder outwards
     told: set[tuple[str, ...]] = set()
     while len(told) < len(folders):
         named.append(any(_is_named(_part(folder, len(named))) for folder in folders))
@@ -37,7 +37,7 @@ def telling_pattern(folders: Sequence[PurePath]) -> str:
 
 
 def _part(folder: PurePath, level: int) -> str:
-    """The name of a folder or of one that it lies in, '' beyond the outermost."""
+    """The name of a folder (level 0) or of one of its parents; '' beyond the outermost."""
     return folder.parts[-1 - level] if level < len(folder.parts) else ""
 
 

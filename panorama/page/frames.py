@@ -1,4 +1,4 @@
-"""Tiles enter; the frame of each leaves as a JPEG, or in its place why there is none."""
+"""Tiles come in; the frame of each goes out as a JPEG, or why there is none."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from panorama.page.tiles import Tile
 from panorama.shown.hit_frames import NoFrame, Stamps, frames_of
 
 MAX_SIDE = 640
-"""Longest side of a frame on a page, in pixels: a tile is half as wide, and screens show two a point."""
+"""Longest side of a frame in pixels; a tile is half as wide, and screens show two pixels per point."""
 JPEG_QUALITY = 78
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One frame as a JPEG, with the size in pixels of the frame as displayed, in which boxes count."""
+    """One frame as a JPEG, with the size in pixels of the frame as displayed, to which boxes refer."""
 
     jpeg: bytes
     width: int
@@ -27,11 +27,11 @@ class Frame:
 
 
 def frames_on_page(tiles: Sequence[Tile], paths: Mapping[str, str], stamps: Stamps) -> list[Frame | NoFrame]:
-    """The frame of each tile, in their order.
+    """The frame of each tile, in the order of the tiles.
 
     Args:
         paths: video name -> file.
-        stamps: of the frames of the tiles; see `frames_of`.
+        stamps: timestamps of the tiles' frames; see `frames_of`.
     """
     found: dict[int, Frame | NoFrame] = {}
     last: tuple[NDArray[np.uint8], Frame] | None = None
@@ -39,7 +39,7 @@ def frames_on_page(tiles: Sequence[Tile], paths: Mapping[str, str], stamps: Stam
         if isinstance(shown, NoFrame):
             found[number] = shown
             continue
-        if last is None or last[0] is not shown:  # several tracks may be shown in one frame
+        if last is None or last[0] is not shown:  # several tracks may be in one frame
             last = (shown, _frame(shown))
         found[number] = last[1]
     return [found[number] for number in range(len(tiles))]

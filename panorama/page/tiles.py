@@ -1,4 +1,4 @@
-"""An answer enters; what a page shows of it leaves: one tile for all rows of a track, or for a crop."""
+"""An answer comes in; the tiles of its page go out, one per track (for all its rows) or per crop."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _Thing = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A stored crop: its row as `crops_taken` has it, and its picture."""
+    """A stored crop: its row from `crops_taken`, and its picture as JPEG."""
 
     row: Mapping[str, Any]
     jpeg: bytes
@@ -52,10 +52,10 @@ class _Stored:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a yes or no about a tile names: the `--track` or `--crop` of `panorama register`.
+    """What a yes or no on a tile refers to: the `--track` or `--crop` of `panorama register`.
 
     Attributes:
-        digest: of the stored picture that it takes, as `panorama.album.seen_pictures` has it.
+        digest: of the stored picture that becomes the example; see `panorama.album.seen_pictures`.
     """
 
     kind: str
@@ -68,15 +68,15 @@ class Tile:
     """One thing to say yes or no to.
 
     Attributes:
-        hit: the row that is shown, of several of a track the one nearest to its best view; its entity is ''
-            where the answer names none. Without a box of its own it has that of this view, and its time is
-            that of its frame, not the row's, which may be the start of a stretch.
-        videos: of all its rows, that of `hit` first: videos of one content share their tracks.
-        rows: how many rows of the answer it stands for.
-        start_seconds, end_seconds: from the first to the end of the last of them.
-        clock: these two by the camera's clock, '' where that is not known.
-        stored: the picture that a mark takes, as JPEG.
-        mark: None where a mark could not be told to the library; `unmarkable` says why.
+        hit: the row that is shown: of a track's rows, the one nearest to its best view. Its entity is '' if
+            the answer names none. Without a box of its own it has that of the best view. Its time is that of
+            its frame, not that of the row, which may be the start of a stretch.
+        videos: of all its rows, that of `hit` first: videos with the same content share their tracks.
+        rows: number of rows of the answer that it stands for.
+        start_seconds, end_seconds: from the start of the first of them to the end of the last.
+        clock: these two times on the camera's clock; '' if unknown.
+        stored: the picture that a mark registers, as JPEG; None if there is none.
+        mark: None if a mark cannot be registered; `unmarkable` says why.
     """
 
     hit: Hit
@@ -93,15 +93,16 @@ class Tile:
 def tiles_of(
     library: Library, result: Result, entity: str | None, most: int, videos: pa.Table
 ) -> tuple[list[Tile], int, list[str]]:
-    """What to show of an answer, in its order, at most `most` tiles.
+    """The tiles of an answer, in its order, at most `most`.
 
     Args:
-        entity: what rows that name a track and no entity are about, and all rows of an answer that has no
-            such column; None to take the only one that the SQL names.
-        videos: of the library, as `Library.videos` tells them.
+        entity: for rows that name a track but no entity, and for all rows if the answer has no column
+            `entity`; None for the only one that the SQL names.
+        videos: of the library, as returned by `Library.videos`.
 
     Returns:
-        The tiles, how many there would be, and what is told of rows at no time of a video, which make none.
+        The tiles, the total number of tiles, and messages about rows whose time no video has, which get no
+        tile.
 
     Raises:
         QueryError: the answer has no video and time; see `hits_of`.
@@ -126,7 +127,7 @@ def tiles_of(
 
 
 def _at_their_frames(library: Library, tiles: Sequence[Tile]) -> list[Tile]:
-    """The tiles, the time of each that of the frame that is shown."""
+    """The tiles, each with the time of the frame that it shows."""
     shown = [tile.hit for tile in tiles]
     times = TrackBoxes.of(library).times((hit.video, hit.frame) for hit in shown if hit.frame is not None)
     return [replace(tile, hit=_at_its_frame(tile.hit, times)) for tile in tiles]
@@ -139,15 +140,15 @@ def _at_its_frame(hit: Hit, times: Mapping[tuple[str, int], float]) -> Hit:
 
 
 def _named(hit: Hit, entity: str, named_by_rows: bool) -> Hit:
-    """A hit that names no entity with this one, unless its row could name one and names no track either.
+    """Give a hit this entity if it names none, unless its row could name one and names no track either.
 
-    Such are the rows of NOT: they tell where the entity is not.
+    Such rows come from NOT: they tell where the entity is not.
     """
     return hit if hit.entity or (named_by_rows and _thing(hit) is None) else replace(hit, entity=entity)
 
 
 def _groups(hits: Sequence[Hit]) -> list[list[Hit]]:
-    """The rows about one crop or track of an entity together, in the order of their first."""
+    """The rows about the same crop or track and entity together, in the order of their first row."""
     found: dict[Any, list[Hit]] = {}
     for number, hit in enumerate(hits):
         thing = _thing(hit)
@@ -156,12 +157,12 @@ def _groups(hits: Sequence[Hit]) -> list[list[Hit]]:
 
 
 def _videos(group: Sequence[Hit]) -> list[str]:
-    """Those of the rows of a group, once each, in their order."""
+    """The videos of the rows of a group, each once, in order."""
     return list(dict.fromkeys(hit.video for hit in group))
 
 
 def _with_file(group: Sequence[Hit], lost: Collection[str]) -> list[Hit]:
-    """A group, the rows first that can be shown in their frame."""
+    """A group, the rows whose frame can be shown first."""
     return sorted(group, key=lambda hit: hit.video in lost)
 
 
@@ -173,7 +174,7 @@ def _thing(hit: Hit) -> _Thing | None:
 
 
 def _crops(library: Library, hits: Sequence[Hit]) -> dict[_Thing, _Stored]:
-    """The stored crop that a mark of each thing would take; things without one are left out."""
+    """The stored crop that a mark of each thing would register; things without one are left out."""
     things = {thing for hit in hits if (thing := _thing(hit)) is not None}
     rows = {}
     for kind in ("crop", "track"):
@@ -188,7 +189,7 @@ def _crops(library: Library, hits: Sequence[Hit]) -> dict[_Thing, _Stored]:
 def _decided(
     library: Library, hits: Sequence[Hit], album: set[str]
 ) -> dict[tuple[str, int], tuple[float, str]]:
-    """Score and band of each entity and track, as the library decides, also where the rows do not tell."""
+    """Score and band of each entity and track, as the library decides, even if the rows do not have them."""
     names = sorted(album.intersection(hit.entity for hit in hits))
     tracks = sorted({hit.track_id for hit in hits if hit.track_id is not None})
     if not names or not tracks:
@@ -234,7 +235,7 @@ def _tile(
 
 
 def _bad_name(entity: str) -> str:
-    """Why rows under a name that plain SQL made up cannot be told, '' where they can."""
+    """Why rows with a name made up in plain SQL cannot be registered; '' if they can."""
     try:
         return "" if not entity or check_name(entity) == entity else _NO_NAME
     except EntityError:

@@ -1,1 +1,1 @@
-"""Statements enter, Results leave: the language, what matching is asked, what DuckDB is given."""
+"""Statements come in, Results go out: the SQL language, its matching requests and DuckDB's tables."""

@@ -1,7 +1,7 @@
-"""Videos of which keyframes alone were looked at enter; what is told beside an answer about them leaves.
+"""Videos indexed by keyframes alone come in; the remark about them beside an answer goes out.
 
-Only what is found in frames depends on how often they were looked at: what there is to say of the videos and
-of their frames themselves is the same.
+Only tracks and what is derived from them depend on how many frames were looked at. Facts about videos and
+frames themselves are the same, so they need no remark.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from panorama.query.sql.plain import plain_videos
 from panorama.query.sql.rewrite import Rewriter
 
 OF_TRACKS = frozenset(("tracks", "detections", "crops")) | MATCHED_COLUMNS.keys()
-"""The relations that depend on what was found."""
+"""The relations that depend on what indexing found in the frames."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The videos that a statement asks for what was found in them.
+    """The videos whose indexed contents a statement asks for.
 
     Attributes:
-        conditions: over the relation of videos, one of which holds of each; None stands for all videos.
+        conditions: over the relation `videos`; a video counts if one of them holds. None: all videos count.
     """
 
     conditions: tuple[str | None, ...] = ()
 
     @classmethod
     def of_shorthands(cls, queries: Sequence[Query]) -> Asked:
-        """What shorthands ask; one of frames in which nothing is looked for asks for nothing found."""
+        """The videos that shorthands ask for; `SELECT frames` that looks for nothing does not count."""
         looking = [query for query in queries if query.target != "frames" or query.every_seen()]
         return cls(tuple(needed_videos(query) for query in looking))
 
     @classmethod
     def of_plain(cls, sql: str, reader: Rewriter, named: set[str]) -> Asked:
-        """What plain SQL asks that says the names of some relations."""
+        """The videos that plain SQL asks for, through the relations named in it."""
         if reader.plain is None:
             return cls((None,))
         tables = {table.name.lower() for table in reader.plain.tree.find_all(exp.Table)} & named
@@ -53,7 +53,7 @@ class Asked:
             return cls()
         try:
             needs = plain_videos(sql, reader.plain, tables, reader.select)
-        except QueryError:  # a parameter that cannot be spelled out
+        except QueryError:  # a parameter that cannot be written as text
             needs = []
         return cls(tuple(f"video IN (SELECT video FROM {need.videos})" for need in needs) or (None,))
 
@@ -61,10 +61,10 @@ class Asked:
         return Asked(self.conditions + other.conditions)
 
     def segments(self, of_videos: NDArray[np.int32], cursor: duckdb.DuckDBPyConnection) -> NDArray[np.int32]:
-        """The segment of every video that is asked.
+        """The segment of every video that the statement asks for.
 
         Args:
-            of_videos: (V,) those of all videos.
+            of_videos: (V,) segments of all videos.
         """
         if None in self.conditions:
             return of_videos
@@ -74,16 +74,16 @@ class Asked:
         try:
             found = cursor.execute(f"SELECT segment FROM {SCHEMA}.videos WHERE {where}").fetchnumpy()
         except duckdb.Error:
-            return of_videos  # a condition that fails of videos which another one of the statement left out
+            return of_videos  # the condition fails on videos that another condition of the statement excludes
         return np.asarray(found["segment"], np.int32)
 
 
 def coarse_remark(segments: NDArray[np.int32], quick: NDArray[np.int32]) -> tuple[str, ...]:
-    """One line where videos that were asked were looked at quickly.
+    """One line if videos that the statement asks for were indexed by keyframes alone, otherwise none.
 
     Args:
-        segments: (V,) of the videos asked.
-        quick: (Q,) of which keyframes alone were looked at.
+        segments: (V,) of the videos that the statement asks for.
+        quick: (Q,) segments that were indexed by keyframes alone.
     """
     count = int(np.isin(segments, quick).sum())
     if not count:

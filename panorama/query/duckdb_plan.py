@@ -1,4 +1,4 @@
-"""DuckDB's plan as JSON enters; lines of a page's width leave: operator, what it reads, rows, time."""
+"""DuckDB's plan as JSON comes in; lines go out with operator, what it reads, rows and time."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import PurePosixPath
 from typing import Any
 
 WIDTH = 98
-"""Of a line, in characters; what does not fit is cut at its end."""
+"""Characters per line; longer text is cut at its end."""
 
 _WRAPPERS = ("RESULT_COLLECTOR", "EXPLAIN_ANALYZE")
 _QUIET = ("PROJECTION",)
-"""They compute the columns of the operator below; of many, nobody reads a line each."""
+"""These only compute columns of the operator below; there are many, so they get no line each."""
 _TELLS = (
     *("Table", "CTE Name", "Join Type", "Conditions", "Filters", "Expression", "Groups", "Aggregates"),
     *("Top", "Order By", "Partitions", "Expressions", "File Filters", "Dynamic Filters", "Row Count"),
 )
-"""What an operator says of itself that is worth a line, in this order."""
+"""The fields of an operator that are worth a line, in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,9 @@ class Operator:
     Attributes:
         name: in lower case.
         tells: what it reads or compares.
-        rows: that it gave, or is estimated to give; None where it is not said.
-        seconds: that it took, None where it was not executed.
-        inputs: the operators that it reads.
+        rows: number of rows it returned or, if not executed, the estimate; None if unknown.
+        seconds: time it took; None if not executed.
+        inputs: the operators it reads from.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Operator:
 
 
 def read_plan(text: str) -> tuple[Operator, ...]:
-    """The topmost operators of what EXPLAIN (FORMAT json) gave; none where it cannot be read."""
+    """The topmost operators in the output of EXPLAIN (FORMAT json); () if it cannot be parsed."""
     try:
         told = json.loads(text)
     except ValueError:
@@ -51,7 +51,7 @@ def read_plan(text: str) -> tuple[Operator, ...]:
 
 
 def plan_lines(operators: Sequence[Operator]) -> list[str]:
-    """One line for each operator, those that it reads below it and further in."""
+    """One line per operator; its inputs follow, indented further."""
     lines = [line for operator in operators for line in _lines(operator, 0)]
     quiet = [one for operator in operators for one in _walk(operator) if _is_quiet(one)]
     if quiet and any(one.seconds for one in quiet):
@@ -61,7 +61,7 @@ def plan_lines(operators: Sequence[Operator]) -> list[str]:
 
 
 def rows_out(operators: Sequence[Operator]) -> int | None:
-    """How many rows the topmost operator gave."""
+    """Number of rows that the topmost operator returned; None if unknown."""
     return operators[0].rows if operators else None
 
 
@@ -83,7 +83,7 @@ def _operators(node: Mapping[str, Any]) -> Iterator[Operator]:
 
 
 def _told(info: Mapping[str, Any]) -> str:
-    """What an operator says of itself; of files, the table of the library that they hold."""
+    """The fields of an operator worth a line; for files, the library table they belong to."""
     parts = []
     if info.get("Function"):
         parts.append(_files(info))
@@ -97,7 +97,7 @@ def _told(info: Mapping[str, Any]) -> str:
 
 
 def _files(info: Mapping[str, Any]) -> str:
-    """The function that reads, and what: files of one folder hold one table of the library."""
+    """The reading function and what it reads; all files in one folder belong to one table of the library."""
     named = str(info.get("Filename(s)") or "").split(",")[0].strip()
     table = PurePosixPath(named).parent.name if named else ""
     files = info.get("Total Files Read") or info.get("Scanning Files")

@@ -1,4 +1,4 @@
-"""Answers SQL over one snapshot of a library: a statement and a matcher enter, a Result leaves."""
+"""A statement and a matcher come in; the Result of the SQL over one library snapshot goes out."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ from panorama.query.text.statements import EntityStatement, ShowEntities, parse_
 
 
 class Engine:
-    """Answers statements; several threads need several engines.
+    """Answers statements; use one engine per thread.
 
     Args:
-        snapshot: videos, files and entities, see `relations.SnapshotLike`.
+        snapshot: videos, files and entities; see `relations.SnapshotLike`.
         matcher: matches the album.
-        picture_root: pictures named in SQL lie below it; None refuses them all.
-        read_picture: reads one picture file, or one in memory, as RGB.
-        limits: of every query.
-        tables: what an engine of an earlier snapshot left; it had the same limits.
-        quick: (Q,) segments of which keyframes alone were looked at.
+        picture_root: folder that contains all pictures named in SQL; None refuses every such picture.
+        read_picture: reads one picture, from a file or from memory, as RGB.
+        limits: for every query; None for the default limits.
+        tables: those of an earlier snapshot's engine, which had the same limits; None for new ones.
+        quick: (Q,) segments that were indexed by keyframes alone; None for none.
     """
 
     def __init__(
@@ -86,16 +86,16 @@ class Engine:
         self._videos_there: frozenset[str] | None = None
 
     def parse(self, sql: str) -> EntityStatement | None:
-        """The statement about entities that `sql` is (the library executes it), None for a query."""
+        """The statement about entities in `sql`, which the library executes; None for a query."""
         return parse_statement(tokenize(sql), sql)
 
     def query(self, sql: str, parameters: Parameters = None) -> Result:
-        """The answer to one SELECT of DuckDB's SQL or of the vocabulary.
+        """Answer one SELECT, in DuckDB's SQL or with Panorama's extensions.
 
         Raises:
-            QueryError: the statement cannot be answered; with the place where one is known.
-            UnknownEntity: it names an entity that is not registered.
-            QueryTimeout: it ran past its limits.
+            QueryError: the statement cannot be answered; it has the position, if that is known.
+            UnknownEntity: the statement names an entity that is not registered.
+            QueryTimeout: the query ran past its limits or was interrupted.
         """
         started = time.perf_counter()
         sql, tokens = self._read(sql)
@@ -104,10 +104,10 @@ class Engine:
             return self._answer(tokens, plain_parameters(parameters), run, started)
 
     def prepare(self, asked: Sequence[tuple[str, Parameters]]) -> None:
-        """Match in one pass what several statements, each with its parameters, look for.
+        """Match the entities of several statements, each with its parameters, in one pass.
 
         Raises:
-            QueryError: one of them cannot be answered; as `query` does.
+            QueryError: one of the statements cannot be answered; see `query`.
         """
         names: dict[str, None] = {}
         for typed, parameters in asked:
@@ -131,7 +131,7 @@ class Engine:
         rewriter = Rewriter(run.sql, tokens, parameters, self._entities, run.cursor, verify)
         rewritten = rewriter.rewrite()
         for query in rewritten.queries:
-            # What has an accuracy or a time of its own is matched by itself.
+            # A shorthand with its own accuracy or time limit is matched separately.
             own = query.contract is not None or query.budget_seconds is not None
             request = None if own else match_request(query, run.cursor)
             if request is not None and possible(request):
@@ -141,9 +141,9 @@ class Engine:
             yield from self._entities if names is None else names
 
     def _read(self, sql: str) -> tuple[str, list[Token]]:
-        """A query as it is to be answered, and its tokens; QueryError for what is none."""
+        """The query text to answer and its tokens; QueryError if `sql` is not a query."""
         tokens = tokenize(sql)
-        if (typed := composed(sql)) != sql:  # the names of entities and videos are kept so
+        if (typed := composed(sql)) != sql:  # entity and video names are stored in this form
             sql, tokens = typed, tokenize(typed)
         if "\x00" in sql:
             raise QueryError("the statement holds a NUL character", sql, sql.index("\x00"))
@@ -165,7 +165,7 @@ class Engine:
 
     @contextmanager
     def _run(self, sql: str, before: int) -> Iterator[Run]:
-        """A cursor for one statement, within the limits; what stops it is told as an error of the query."""
+        """Open a cursor for one statement, within the limits; what stops it is raised as a QueryTimeout."""
         started = time.perf_counter()
         try:
             with (
@@ -183,7 +183,7 @@ class Engine:
                 check_files(self._snapshot)
             raise
         except RuntimeError as exc:
-            # DuckDB turns Ctrl-C into this.
+            # DuckDB raises this on Ctrl-C.
             if type(exc) is RuntimeError and "interrupted" in str(exc).lower():
                 raise KeyboardInterrupt from exc
             raise
@@ -191,17 +191,17 @@ class Engine:
             self._running = None
 
     def interrupt(self) -> None:
-        """Stop the query that runs in another thread; it raises QueryTimeout."""
+        """Stop the query that runs in another thread; it raises QueryTimeout there."""
         running = self._running
         if running is not None:
             running.stop()
 
     def close(self) -> None:
-        """Free the connection; the next query opens another."""
+        """Close the connection; the next query opens a new one."""
         self._tables.close()
 
     def leave(self) -> Tables:
-        """What an engine of the next snapshot can go on with; this one answers nothing any more."""
+        """Return the tables for an engine of the next snapshot; do not use this engine afterwards."""
         self._tables.leave()
         return self._tables
 
@@ -242,7 +242,7 @@ class Engine:
         for query in rewritten.queries:
             self._by_entity.shorthand(query, run)
         calls = sum(e.kind == "similarity" for e in find_extensions(tokens))
-        if wanted:  # before similarity, which may be asked of some of their rows only
+        if wanted:  # before similarity, which may be computed for some of these rows only
             self._by_entity.relations(wanted, rewriter, run)
         for call in rewritten.similarities:
             request = similarity_request(rewritten, call, calls, run.cursor)
@@ -260,7 +260,7 @@ class Engine:
         reader: Callable[[], Rewriter],
         run: Run,
     ) -> Result:
-        """The answer, saying where it is about videos that were looked at quickly."""
+        """Add a warning to the answer if it concerns videos that were indexed with --quick."""
         if self._quick is not None and len(self._quick) and not run.explained:
             asked = Asked.of_shorthands(rewritten.queries)
             if named := _named(tokens, OF_TRACKS):
@@ -270,15 +270,15 @@ class Engine:
         return answer
 
     def _remark(self, tokens: list[Token], parameters: Parameters, run: Run) -> None:
-        """Note what a statement asks for in vain, and refuse what would be misunderstood."""
+        """Warn about conditions that cannot match, and refuse what would be misunderstood."""
         places = parameter_places(tokens)
         try:
             values = parameter_values(places, parameters, run.sql)
         except PanoramaError:
-            return  # it is told below, or by DuckDB
+            return  # reported below, or by DuckDB
         constants = spelled_out(tokens, places, values)
         shorthands = [(e.start, e.stop) for e in find_extensions(tokens) if e.kind == "shorthand"]
-        for start, stop in shorthands:  # before NaN in a list is told as an entity
+        for start, stop in shorthands:  # before a NaN in a list is reported as an entity
             refuse_no_numbers([p for p in places if start <= p.start < stop], values, run.sql)
         refuse_lists(constants, shorthands, self._entities, run.sql)
         refuse_zones(constants, run.sql)
@@ -291,16 +291,16 @@ class Engine:
         return self._videos_there
 
     def _execute(self, rewritten: Rewritten, run: Run, started: float) -> Result:
-        """Run what DuckDB understands; its errors point into the statement as typed."""
+        """Run the rewritten statement in DuckDB; positions of errors refer to the statement as typed."""
         cursor, text = run.cursor, run.prefix + rewritten.text[run.before :]
         shift = run.before - len(run.prefix)
         check_stopped()
         for name, view in run.views:
-            # The statement itself will say what is wrong with its condition.
+            # The statement itself will report the error in its condition.
             with suppress(duckdb.Error):
                 cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {view}")
         try:
-            # A SELECT can hold an INSERT in a WITH; here nothing can be written.
+            # A SELECT can contain an INSERT in its WITH clause; a read-only transaction refuses to write.
             cursor.execute("BEGIN TRANSACTION READ ONLY")
             cursor.execute(text if run.parsed is None else run.parsed, rewritten.parameters or None)
             types = [str(column[1]) for column in cursor.description or []]
@@ -318,7 +318,7 @@ class Engine:
         return answer
 
     def _explain(self, rewritten: Rewritten, tokens: list[Token], run: Run, started: float) -> Result:
-        """The plan as rows of text: what is matched, what was pushed down, what DuckDB gets and does."""
+        """The plan as rows of text: matching, what was pushed down, the SQL for DuckDB and its plan."""
         begun = time.perf_counter()
         analyze = not run.dry
         run.prefix = f"EXPLAIN ({'ANALYZE, ' if analyze else ''}FORMAT json) "
@@ -334,21 +334,21 @@ class Engine:
 
 
 _ADVICE = ("ignore", None, UserWarning, re.compile(re.escape(__name__)), 0)
-"""Of warnings whose place is in this module, as `warnings.filters` has it."""
+"""A filter for warnings raised in this module, in the form of `warnings.filters`."""
 
 
 def _leave_out_advice() -> None:
-    """Leave out DuckDB's advice to fetch rows by a relation: that is planned twice, and places no errors.
+    """Ignore DuckDB's advice to fetch rows by a relation: that plans twice, and its errors have no position.
 
-    For good, and of this module alone: `catch_warnings` is the whole process's, and of two threads within it
-    the later one would leave all such warnings of the program out for ever.
+    The filter stays, and covers this module only. `catch_warnings` changes the filters of the whole process:
+    if two threads are inside it, the one that leaves last can leave a filter for all such warnings behind.
     """
-    if warnings.filters[:1] != [_ADVICE]:  # those that come later hold before it
+    if warnings.filters[:1] != [_ADVICE]:  # later filters take precedence over earlier ones
         warnings.filterwarnings("ignore", category=UserWarning, module=re.escape(__name__))
 
 
 def _named(tokens: list[Token], relations: Collection[str]) -> set[str]:
-    """Those of some relations that the tokens may name; the target of a shorthand is none."""
+    """Those of `relations` that the tokens may name; the target of a shorthand does not count."""
     targets = {e.first + 1 for e in find_extensions(tokens) if e.kind == "shorthand"}
     return {
         token.text.lower()

@@ -1,4 +1,4 @@
-"""Puts a plan into words: rewritten statement, matching steps and DuckDB's plan enter, text leaves."""
+"""A rewritten statement, its matching steps and DuckDB's plan come in; the text of EXPLAIN goes out."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Step:
     """One matching pass.
 
     Attributes:
-        query, request: what was asked for.
-        matches, seconds: what was found, and the time that took.
-        tracks_in, tracks_all: tracks that the request admits, and those of the library.
-        choices: by entity, how it was to be found and what every way was estimated to take.
+        query, request: what to match.
+        matches, seconds: what was found, and how long it took.
+        tracks_in, tracks_all: number of tracks that the request admits, and in the library.
+        choices: by entity, the way chosen to find it, with the estimate of each way.
         ledger: what was done.
-        told: of plain SQL, what was pushed down, as typed.
+        told: the conditions of plain SQL that were pushed down, as typed.
     """
 
     query: Query
@@ -44,12 +44,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class PictureStep:
-    """One similarity or verify.
+    """One call of similarity or verify.
 
     Attributes:
-        call: as people know it.
-        outcome, seconds: what came of it, and the time that took.
-        needs: lines on what it was asked of.
+        call: as users write it.
+        outcome, seconds: the result, and how long it took.
+        needs: lines about the crops that were compared.
     """
 
     call: str
@@ -60,7 +60,7 @@ class PictureStep:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What DuckDB made of the statement: its plan, and for ANALYZE the time."""
+    """DuckDB's plan of the statement, and how long planning or, for ANALYZE, executing took."""
 
     plan: Sequence[Operator]
     seconds: float
@@ -69,7 +69,7 @@ class Done:
 def explain_text(
     rewritten: Rewritten, steps: Sequence[Step], pictures: Sequence[PictureStep], done: Done, analyze: bool
 ) -> str:
-    """The plan, with what was counted and timed where it was executed."""
+    """The text of EXPLAIN; with `analyze` also counts and times."""
     lines: list[str] = []
     for query in rewritten.queries:
         lines += query_lines(query)
@@ -94,7 +94,7 @@ def explain_text(
 def similarity_lines(
     request: MatchRequest, told: Sequence[str], tracks_in: int, tracks_all: int
 ) -> tuple[str, ...]:
-    """Of what a similarity is asked: what was pushed below it, and how many tracks that leaves."""
+    """Which crops a similarity is computed for: what was pushed below it, and how many tracks remain."""
     lines = [f"pushed below comparing: {', '.join(told) or 'nothing'}"]
     lines.append(f"{tracks_in} of {counted(tracks_all, 'track')} in scope")
     if request.min_score is not None:
@@ -105,13 +105,13 @@ def similarity_lines(
 
 
 def _wrapped(sql: str) -> list[str]:
-    """A statement in lines of a page's width."""
+    """A statement in lines of page width."""
     lines = [textwrap.wrap(line, WIDTH, break_on_hyphens=False) for line in sql.split("\n")]
     return [part for parts in lines for part in parts or [""]]
 
 
 def _folded(line: str) -> list[str]:
-    """A line as one or several of a page's width, what follows further in."""
+    """A line folded to page width, continuation lines indented further."""
     inner = " " * (len(line) - len(line.lstrip()) + 4)
     return textwrap.wrap(line, WIDTH, subsequent_indent=inner, break_on_hyphens=False) or [line]
 
@@ -196,7 +196,7 @@ def _step_lines(step: Step, analyze: bool) -> list[str]:
 
 
 def _estimate_lines(choices: Mapping[str, Choice]) -> list[str]:
-    """How the entities are to be found, and what every way was estimated to take, summed over them."""
+    """The ways chosen to find the entities, and the estimate of each way, summed over the entities."""
     if not choices:
         return []
     totals: dict[str, float] = {}

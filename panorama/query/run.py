@@ -1,4 +1,4 @@
-"""What one statement gathers on its way to an answer: steps, warnings and counts enter, an account leaves."""
+"""Steps, warnings and counts of one statement come in; the account for its Result goes out."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from panorama.query.shorthands.terms import Budget
 
 @dataclass(slots=True)
 class Run:
-    """One statement being answered.
+    """One statement while it is being answered.
 
     Attributes:
-        cursor: a connection of its own, so that what is made for one statement is seen by no other.
-        sql: the statement as typed; places of errors are places in it.
-        before: how many characters of blanks and comments stand before the statement. DuckDB counts places
-            from its first word but shows them in the whole text, so it gets the statement without them.
-        prefix: what DuckDB gets in the place of that, EXPLAIN for one.
-        parsed: the statement, where DuckDB can execute it as it has read it before.
-        explained: whether it is to be told what was done.
-        dry: whether it is only to be told what would be done: nothing is matched or compared.
-        started: when; what may be searched WITHIN a time counts from here.
-        budgets: of the shorthands that ask for one.
-        views: names and SQL of tables that the statement reads, made when all that they read is there.
-        steps, pictures: what was done.
+        cursor: a connection used by this statement only, so that no other sees its temporary tables.
+        sql: the statement as typed; positions of errors refer to it.
+        before: number of characters of white space and comments before the statement. DuckDB counts positions
+            from the first word but shows them in the whole text, so it gets the statement without them.
+        prefix: what DuckDB gets instead of these characters, for example EXPLAIN.
+        parsed: DuckDB's parsed statement, if it can be executed as it is; None to execute the text.
+        explained: whether the statement is an EXPLAIN.
+        dry: whether only the plan is wanted: nothing is matched or compared.
+        started: `time.perf_counter()` at the start; WITHIN a time counts from here.
+        budgets: of the shorthands with a time limit.
+        views: names and SQL of views that the statement reads; created once everything they read exists.
+        steps, pictures: what was done, for EXPLAIN.
         undecided: pairs of entity and track that no exit decided.
-        warnings: for whoever asked.
+        warnings: for the caller.
     """
 
     cursor: duckdb.DuckDBPyConnection
@@ -51,13 +51,13 @@ class Run:
     warnings: list[str] = field(default_factory=list)
 
     def count_undecided(self, matches: Matches) -> None:
-        """Note what was left undecided."""
+        """Record the matches that were left undecided."""
         for i in np.flatnonzero(matches.band == UNCERTAIN).tolist():
             name = matches.entities[int(matches.entity_index[i])]
             self.undecided.add((name, int(matches.track_id[i])))
 
     def account(self, started: float) -> dict[str, Any]:
-        """What a Result says beside its rows."""
+        """The fields of a Result other than its rows; adds a warning for each time limit that was hit."""
         for budget in self.budgets:
             if budget.cut:
                 self.warnings.append(

@@ -1,4 +1,4 @@
-"""A running query and its time limit enter; past the limit, or when asked, it is stopped wherever it is."""
+"""A running query and its time limit come in; past the limit, or on request, the query is stopped."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     import duckdb
 
 AGAIN_SECONDS = 0.05
-"""DuckDB forgets an interrupt that comes between two statements, so it is repeated."""
+"""Time between interrupts: DuckDB loses one that arrives between two statements, so it is repeated."""
 
 
 class QueryStopped(Exception):
-    """The query was asked to stop while it was not inside DuckDB; never leaves the engine."""
+    """The query was stopped while it was not inside DuckDB; never leaves the engine."""
 
 
 class Stopper:
-    """Stops one query: after `seconds` (None for never) or when `stop` is called from another thread."""
+    """Stops one query: after `seconds` (None for never), or when another thread calls `stop`."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, seconds: float | None) -> None:
         self._connection = connection
@@ -43,11 +43,11 @@ class Stopper:
             self._change.notify_all()
 
     def stop(self) -> None:
-        """Stop the query now; it raises where it is, or at the next `check_stopped`."""
+        """Stop the query now: it raises inside DuckDB, or at the next `check_stopped`."""
         self._watch(0.0)
 
     def check(self) -> None:
-        """Raise QueryStopped if the query was asked to stop."""
+        """Raise QueryStopped if the query was told to stop."""
         if self._asked.is_set():
             raise QueryStopped
 
@@ -67,10 +67,10 @@ _current: ContextVar[Stopper | None] = ContextVar("panorama_query", default=None
 
 
 def check_stopped() -> None:
-    """Raise if the query that this thread is answering was asked to stop; called between long steps.
+    """Raise if the query that this thread is answering was told to stop; call it between long steps.
 
     Raises:
-        QueryStopped: it was; the engine makes a QueryTimeout of it.
+        QueryStopped: it was; the engine turns this into a QueryTimeout.
     """
     running = _current.get()
     if running is not None:

@@ -1,1 +1,1 @@
-"""Rows of an answer enter; what people look at leaves: sheets, clips, and why a track was accepted or not."""
+"""Rows of an answer come in; sheets and clips go out, and why a track was accepted or not."""

@@ -1,4 +1,4 @@
-"""An answer of a library enters; a contact sheet and clips of what it found leave."""
+"""An answer of a library comes in; a contact sheet and clips of its hits go out."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class AnswerPictures:
 
     @classmethod
     def of(cls, library: Library, result: Result) -> AnswerPictures:
-        """Those of an answer of this library.
+        """The pictures of an answer of this library.
 
         Raises:
             QueryError: its rows name no video and time.
@@ -62,7 +62,7 @@ class AnswerPictures:
         return self._told(made)
 
     def _stored(self, hit: Hit) -> NDArray[np.uint8] | None:
-        """The picture that the library keeps of a hit, the best of its track; None where there is none."""
+        """The stored crop of a hit, or the best one of its track; None if there is none."""
         for kind, number in (("crop", hit.crop_id), ("track", hit.track_id)):
             if number is not None and (row := crops_taken(self._library, kind, [number]).get(number)):
                 return self._library.crop(row["crop_id"])

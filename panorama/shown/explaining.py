@@ -1,4 +1,4 @@
-"""An entity and a track enter; why the track was accepted, left uncertain or rejected leaves."""
+"""An entity and a track come in; why the track was accepted, left uncertain or rejected goes out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from panorama.store import Exemplar
 
 NEAREST = 8
-"""Other entities whose score is computed to find the runner-up: those whose exemplars come nearest."""
+"""Number of other entities whose score is computed to find the runner-up: those with the nearest examples."""
 
 _TRACK = "SELECT video, start_time, end_time FROM tracks WHERE track_id = ? AND ($2 IS NULL OR video = $2)"
 _CROPS = "SELECT crop_id, frame, time FROM crops WHERE track_id = ? AND video = ? ORDER BY crop_id"
@@ -45,7 +45,7 @@ def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) 
 
     Raises:
         UnknownEntity, UnknownVideo: there is no such entity or video.
-        UsageError: no track is there.
+        UsageError: there is no track, or none of its crops has a vector.
         EntityError: the entity has no example to compare with.
     """
     name = library.entity(entity).name
@@ -55,14 +55,14 @@ def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) 
         add = command_of("register", name, behind="IMAGE...")
         raise EntityError(f"{name!r} has no example{only}; add one: {add}")
     if place.video is not None:
-        from panorama.cameras.listed_videos import names_of  # a query does not need what reads video
+        from panorama.cameras.listed_videos import names_of  # most queries need nothing that reads video
 
         place = replace(place, video=names_of([place.video], library.videos())[0])
     tracks = _tracks_at(library, place)
     scored = matcher.match(MatchRequest((name,), tracks=np.array(tracks, np.int64), keep="all"))
     if not len(scored):
         raise UsageError(f"no crop of the track {tracks[0]} was embedded; run `{command('index')}` again")
-    # Several tracks may be there at once: the one that fits best is meant.
+    # Several tracks may be there at the same time: take the one that fits best.
     row = int(np.lexsort((scored.track_id, -scored.score, -scored.band.astype(int)))[0])
     track_id, crop_id, decided = (int(c[row]) for c in (scored.track_id, scored.crop_id, scored.exit))
     video, start, end = _one(library, _TRACK, [track_id, place.video], f"no track {track_id}")
@@ -109,7 +109,7 @@ def _tracks_at(library: Library, place: Place) -> list[int]:
 
 
 class _Account:
-    """The track's crops against the album at the exit that decided."""
+    """Compares the track's crops with the album at the exit that decided."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class _Account:
         self._similarity = np.asarray(self._album.vectors @ self._vectors.T)  # (views, crops)
 
     def steps(self, score: float, band: str, beside: Beside | None) -> tuple[Step, ...]:
-        """The exits up to the one that decided, which is told as it was decided."""
+        """The exits up to the one that decided; that one is reported as decided."""
         found = []
         first = self._matcher.first_exit()
         for exit in range(first, self._exit + 1):
@@ -153,18 +153,18 @@ class _Account:
         return self._matcher.best(self._name).get(exit, 0.0)
 
     def best_score(self) -> float:
-        """The score of the entity's best track at the exit that decided, or where others came to."""
+        """The score of the entity's best track at the exit that decided, or the deepest exit evaluated."""
         bests = self._matcher.best(self._name)
         exit = self._exit if self._exit in bests else max(bests, default=self._exit)
         return float(self._matcher.calibrations[exit - 1].score(np.array(self._best(exit))))
 
     def alone(self) -> float:
-        """The track's score at the exit that decided, before it was compared with others."""
+        """The track's score at the exit that decided, before comparison with other tracks."""
         calibration = self._matcher.rules(self._name)[self._exit - 1]
         return float(calibration.score(self._normalised(self._name, self._exit))[0])
 
     def beside(self) -> Beside | None:
-        """The best of the accepted tracks of the track's scene, or of its site, as `kinship` has it."""
+        """The best accepted track of the track's scene, or of its site, as `kinship` determines it."""
         calibration, source = self._matcher.rules(self._name)[-1], self._matcher.source
         if calibration.near_in_video <= 0:
             return None
@@ -192,7 +192,7 @@ class _Account:
         return np.full(1, -1.0, np.float32) if looked is None else looked.normalised
 
     def exemplar(self, exemplar_id: int, crop_id: int, score: float, band: str) -> Likeness:
-        """The picture that matched, beside the crop that it matched."""
+        """The picture that matched, with the crop that it matched."""
         return self._likeness(exemplar_id, self._column(crop_id), score, band)
 
     def own(self, crop_id: int) -> float:
@@ -200,12 +200,12 @@ class _Account:
         return float(self._near(crop_id)[: len(self._sought.positive)].max())
 
     def unlike(self, crop_id: int) -> float | None:
-        """And by the look-alikes alone."""
+        """The normalised value of a crop by the look-alikes alone; None if there are none."""
         near = self._near(crop_id)[len(self._sought.positive) :]
         return float(near.max()) if len(near) else None
 
     def denied(self) -> Likeness | None:
-        """What was denied and keeps the track out; of several what was cut from it, or comes nearest."""
+        """The denied picture that keeps the track out: one cut from it, else the nearest; None for none."""
         sought = self._sought
         if sought.said.accepts(self._track).any():
             return None
@@ -218,7 +218,7 @@ class _Account:
         return self._likeness(int(sought.denied_ids[row]), int(column))
 
     def pointed_at(self) -> Likeness | None:
-        """The example that was cut from the track, if that was the last word on it."""
+        """The example that was cut from the track, if no later denial contradicts it; otherwise None."""
         return self._last_said() if self._sought.said.accepts(self._track).any() else None
 
     def _last_said(self) -> Likeness | None:
@@ -231,7 +231,7 @@ class _Account:
         return normalise(known @ self._vectors[self._column(crop_id)][:, None], sought.level)[:, 0]
 
     def look_alike(self) -> Likeness | None:
-        """The registered look-alike of the entity that comes nearest."""
+        """The registered look-alike of the entity that comes nearest; None if there is none."""
         return self._nearest(np.flatnonzero(self._mine & self._album.negative & ~self._album.denied))
 
     @property
@@ -242,7 +242,7 @@ class _Account:
         return int(np.flatnonzero(self._crop_ids == crop_id)[0])
 
     def runner_up(self) -> Likeness | None:
-        """The best picture of the other entity that scores best."""
+        """The best-matching picture of the other entity with the highest score; None if there is none."""
         album = self._album
         rows = np.flatnonzero(~album.negative & (album.entity_index != album.entities.index(self._name)))
         if not len(rows):
@@ -288,4 +288,4 @@ def _picture(exemplar: Exemplar) -> Rgb | None:
     try:
         return decode_picture(exemplar.picture.read_bytes(), exemplar.source)
     except (OSError, BadImage):
-        return None  # the account in numbers stands without it
+        return None  # the explanation in numbers is complete without it

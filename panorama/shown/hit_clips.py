@@ -1,4 +1,4 @@
-"""Hits enter; one clip per stretch of hits leaves, with boxes drawn."""
+"""Hits come in; one clip per stretch of hits goes out, with boxes drawn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from panorama.store.files.outputs import check_output, refuse_own_files
 
 MERGE_GAP_SECONDS = 2.0
 NAME_BYTES = 240
-"""Of a clip's name; file systems take 255, and while it is written its name is longer."""
+"""Limit for a clip's name: file systems allow 255 bytes, and while it is written its name is longer."""
 
 
 def write_clips(
@@ -27,13 +27,13 @@ def write_clips(
 ) -> Drawn:
     """Write one mp4 per video, entity and stretch of hits, half a second longer at both ends, boxes drawn.
 
-    Each has a name of its own. The folder is made; where no clip came of it, it is taken away again.
+    Each clip has a name of its own. The folder is created, and removed again if there is no clip.
 
     Args:
-        tracks: tells where a track is in every frame, for hits that are a stretch of one.
+        tracks: returns the boxes of a track in every frame, for hits that are a stretch of one.
 
     Raises:
-        UsageError: the folder lies among a library's own files.
+        UsageError: the folder is among a library's own files.
         LibraryWriteError: the folder or a clip cannot be written.
     """
     refuse_own_files(folder)
@@ -45,13 +45,13 @@ def write_clips(
     try:
         return _clips(hits, paths, folder, tracks)
     finally:
-        with suppress(OSError):  # one that is not empty stays, and so those above it
+        with suppress(OSError):  # folders that are not empty stay, with those above them
             for place in missing:
                 place.rmdir()
 
 
 def _clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path, tracks: TrackBoxes | None) -> Drawn:
-    from panorama.video.clip import write_clip  # loaded here, with PyAV: a contact sheet may do without
+    from panorama.video.clip import write_clip  # import PyAV only here: contact sheets may do without it
 
     report = Drawn()
     cuttable, report.failed = sifted(hits, Hit.uncuttable)
@@ -77,7 +77,7 @@ def _clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path, tracks: 
 
 
 def _boxes_of(stretch: Sequence[Hit], tracks: TrackBoxes | None) -> dict[int, list[Box]]:
-    """Frame -> boxes: those of the hits, and all of a track of which a hit is more than a frame."""
+    """Frame -> boxes: those of the hits, and all boxes of a track if a hit covers more than one frame."""
     whole = {hit.track_id for hit in stretch if hit.end_seconds is not None and hit.track_id is not None}
     boxes: dict[int, list[Box]] = defaultdict(list)
     if tracks is not None:
@@ -90,7 +90,7 @@ def _boxes_of(stretch: Sequence[Hit], tracks: TrackBoxes | None) -> dict[int, li
 
 
 def _clip_name(video: str, entity: str, start: float, taken: set[str]) -> str:
-    """The name of a clip, one that is not taken yet, short enough for a file; it is taken then."""
+    """An unused name for a clip, short enough for a file system; adds it to `taken`."""
     thing = _cut(_safe(entity), NAME_BYTES // 3) or "hit"
     for again in itertools.count(1):
         end = f"-{thing}-{start:09.2f}{'' if again == 1 else f'-{again}'}.mp4"
@@ -102,12 +102,12 @@ def _clip_name(video: str, entity: str, start: float, taken: set[str]) -> str:
 
 
 def _cut(text: str, most_bytes: int) -> str:
-    """The end of a text, in at most so many bytes of UTF-8."""
+    """The end of a text, at most `most_bytes` of UTF-8."""
     return text.encode()[-most_bytes:].decode(errors="ignore")
 
 
 def _stretches(hits: Sequence[Hit]) -> dict[tuple[str, str], list[list[Hit]]]:
-    """Video and entity -> its stretches of hits: in one, none begins long after all before it have ended."""
+    """Video and entity -> stretches of hits; a gap above MERGE_GAP_SECONDS begins a new stretch."""
     found: dict[tuple[str, str], list[list[Hit]]] = defaultdict(list)
     ends: dict[tuple[str, str], float] = defaultdict(lambda: -math.inf)
     for hit in sorted(hits, key=lambda h: (h.video, h.entity, h.time_seconds)):
@@ -121,5 +121,5 @@ def _stretches(hits: Sequence[Hit]) -> dict[tuple[str, str], list[list[Hit]]]:
 
 
 def _safe(name: str) -> str:
-    """A name without what separates folders or what shells and other systems take for something else."""
+    """A name without characters that separate folders or are special to shells and other systems."""
     return re.sub(r"[^\w.-]+", "-", name).strip("-")

@@ -1,4 +1,4 @@
-"""Hits enter; the frame of each leaves, file by file and read forwards, or in its place why there is none."""
+"""Hits come in; the frame of each goes out, read file by file and forwards, or why there is none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from panorama.shown.track_boxes import TrackBoxes
 from panorama.video import VideoFrame, VideoReader, is_gone, open_video
 
 NEAR = 120
-"""Frames that are decoded on to instead of sought: a seek begins at a keyframe, about as far before."""
+"""Decode on to frames at most this far ahead; for others seek, which starts at a keyframe as far before."""
 
 GONE = "The file of this video is gone. If it was moved, index it where it is now."
 UNREAD = "The file of this video cannot be read there."
@@ -25,12 +25,12 @@ UNKNOWN = "The library has no video of this name."
 LOST = "The file of this video is damaged there: the frame that was indexed does not decode any more."
 
 Stamps = Mapping[tuple[str, int], int]
-"""(video, frame) -> pts, as `TrackBoxes.stamps` finds them."""
+"""(video, frame) -> pts, as returned by `TrackBoxes.stamps`."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoFrame:
-    """Why there is no picture: `told` beside the video's name, without paths; `error` by itself."""
+    """Why there is no picture: `told` goes beside the video's name, without paths; `error` stands alone."""
 
     told: str
     error: str
@@ -43,8 +43,8 @@ def file_of_hit(video: str, paths: Mapping[str, str]) -> str:
         paths: video name -> file.
 
     Raises:
-        UnknownVideo: none has this name.
-        VideoOpenError: its file is gone.
+        UnknownVideo: there is no video with this name.
+        VideoOpenError: its file is missing.
     """
     if video not in paths:
         raise UnknownVideo(unknown("video", video, paths, command("videos")))
@@ -54,21 +54,22 @@ def file_of_hit(video: str, paths: Mapping[str, str]) -> str:
 
 
 def stamps_of(hits: Sequence[Hit], tracks: TrackBoxes) -> Stamps:
-    """Those of the frames that hits name."""
+    """The timestamps of the frames that hits name."""
     return tracks.stamps((hit.video, hit.frame) for hit in hits if hit.frame is not None)
 
 
 def frames_of(
     hits: Sequence[Hit], paths: Mapping[str, str], stamps: Stamps
 ) -> Iterator[tuple[int, NDArray[np.uint8] | NoFrame]]:
-    """The number of each hit, with its frame (H, W, 3) as displayed or why there is none.
+    """The index of each hit, with its frame (H, W, 3) as displayed or the reason why there is none.
 
-    Not in the order of the hits: every file is opened once and read forwards. Hits that follow each other in
-    one frame get the same array.
+    The order is not that of the hits: every file is opened once and read forwards. Consecutive hits in the
+    same frame get the same array.
 
     Args:
         paths: video name -> file.
-        stamps: of the frames of the hits, which tell them in damaged files, too; without one its number does.
+        stamps: timestamps of the hits' frames, which identify them even in damaged files; without one, the
+            frame's number does.
     """
     of_video: defaultdict[str, list[int]] = defaultdict(list)
     for number, hit in enumerate(hits):
@@ -87,7 +88,7 @@ def frames_of(
 def _read(
     path: str, hits: Sequence[tuple[int, Hit, int | None]]
 ) -> Iterator[tuple[int, NDArray[np.uint8] | NoFrame]]:
-    """The frames of hits of one video, which come in the order of their frames, each with its pts."""
+    """The frames of the hits of one video, which are ordered by frame and given with their pts."""
     done = 0
     try:
         with open_video(path) as reader:
@@ -108,7 +109,7 @@ def _read(
 
 
 class _Forwards:
-    """Frames of a video in their order: near ones are decoded on to, for far ones the reader seeks."""
+    """Frames of a video in order; decodes on to near frames and seeks to far ones."""
 
     def __init__(self, reader: VideoReader) -> None:
         self._reader = reader
@@ -118,16 +119,17 @@ class _Forwards:
         self._shown: tuple[int, NDArray[np.uint8]] | None = None
 
     def picture(self, hit: Hit, pts: int | None) -> NDArray[np.uint8] | None:
-        """The frame of a hit, not before that of the last: (H, W, 3); again the same where it is the same.
+        """The frame of a hit, which must not be before the previous hit's: (H, W, 3); the same array for the
+        same frame.
 
         Args:
-            pts: of the frame when it was indexed, None where that is not known.
+            pts: of the frame when it was indexed; None if unknown.
 
         Returns:
-            None where the file still has this frame, and it does not come out.
+            None if the file still lists this frame, but it does not decode.
 
         Raises:
-            VideoError: it cannot be decoded.
+            VideoError: the file cannot be decoded there.
         """
         frame = self._frame(hit, pts)
         if frame is not None and (self._shown is None or self._shown[0] != frame.pts):
@@ -135,19 +137,19 @@ class _Forwards:
         return None if frame is None or self._shown is None else self._shown[1]
 
     def _frame(self, hit: Hit, pts: int | None) -> VideoFrame | None:
-        # That of its box: a moment's is its best view, not its start.
+        # Use the frame of the box: for a moment, it is the best view, not the start.
         number = len(self._pts_of) if hit.frame is None else hit.frame
         if pts is not None and pts in self._pts_of:
             return self._at(pts)
-        # Asked without the library, or of a file that has changed since: its number tells, or its time.
+        # Without the library, or if the file has changed since: use the frame's number, or its time.
         found = self._at(int(self._pts_of[number])) if number < len(self._pts_of) else None
         if found is None:
-            self._last = None  # the reader goes elsewhere
+            self._last = None  # frame_at moves the reader
             found = self._reader.frame_at(hit.time_seconds)
         return found
 
     def _at(self, pts: int) -> VideoFrame | None:
-        """The frame with this pts, None where none comes out that has it."""
+        """The frame with this pts; None if decoding does not give it."""
         gap = None if self._last is None else self._position(pts) - self._position(self._last.pts)
         if gap is None or not 0 <= gap <= NEAR:
             self._running, self._last = self._reader.frames_from(pts), None
@@ -160,7 +162,7 @@ class _Forwards:
         return int(np.searchsorted(self._pts_of, pts))
 
     def _read_on(self, pts: int) -> bool:
-        """Decode on to the first frame that is not before this pts; whether it is the one."""
+        """Decode up to the first frame that is not before this pts; returns whether it has this pts."""
         while self._last is None or self._last.pts < pts:
             self._last = next(self._running, None)
             if self._last is None:

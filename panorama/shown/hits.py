@@ -1,4 +1,4 @@
-"""Rows of a query result enter; the places in videos that they name leave, and why some cannot be shown."""
+"""Rows of a query result come in; the places in videos that they name go out, or why one cannot be shown."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from panorama.errors import QueryError
 from panorama.shown.track_boxes import Box
 
 CLIP_MARGIN_SECONDS = 0.5
-"""So much of a video is shown before and behind a hit."""
+"""A clip begins this much before a hit and ends this much after it."""
 LONGEST_SECONDS = 1e9
-"""No video is as long; 32 years. Computing with larger numbers loses parts of a second."""
+"""No video is this long, 32 years; calculating with larger numbers loses fractions of a second."""
 FARTHEST_PIXELS = 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One place to show: a moment of a video, with the box of what was found there if there is one."""
+    """One place to show: a moment of a video, with the box of what was found there, if there is one."""
 
     video: str
     time_seconds: float
@@ -36,11 +36,11 @@ class Hit:
 
     @property
     def last_seconds(self) -> float:
-        """Its end, or its one instant."""
+        """Its end; its time if it has none."""
         return self.time_seconds if self.end_seconds is None else self.end_seconds
 
     def untimed(self) -> str:
-        """Why it is at no time that a video could have, in the row's own numbers; '' where it may be."""
+        """Why no video can have its time, with the row's own numbers; '' if one can."""
         if math.isnan(self.time_seconds):
             return f"{self.video}: the row has no time"
         if all(abs(seconds) < LONGEST_SECONDS for seconds in (self.time_seconds, self.last_seconds)):
@@ -48,7 +48,7 @@ class Hit:
         return f"{self.video}: no video has the time of the row, {self._span()}"
 
     def uncuttable(self) -> str:
-        """Why no clip can be cut at it; '' where one may be."""
+        """Why no clip can be cut for it; '' if one can."""
         if self.last_seconds < self.time_seconds:
             return f"{self.video}: the row ends before it begins, {self._span()}"
         if self.last_seconds + CLIP_MARGIN_SECONDS <= 0:
@@ -60,11 +60,11 @@ class Hit:
         return f"{self.time_seconds:g}{end} seconds"
 
     def told(self) -> str:
-        """What it is and how sure, in a line."""
+        """Its entity and how sure it is, in one line."""
         return "  ".join(part for part in (self.entity, self.sure()) if part)
 
     def sure(self) -> str:
-        """How sure it is: score, band and similarity, those that there are."""
+        """How sure it is: those of score, band and similarity that it has."""
         parts = [] if self.score is None else [f"{self.score:.2f}"]
         parts += [self.band] if self.band else []
         parts += [] if self.similarity is None else [f"similarity {self.similarity:.2f}"]
@@ -75,7 +75,7 @@ def hits_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[H
     """The places that result rows name; they need a video and a time or start_time.
 
     Raises:
-        QueryError: the result has no such columns, or what is no number of seconds in them.
+        QueryError: the result has no such columns, or a value in them is not a number of seconds.
     """
     start = "time" if "time" in columns else "start_time"
     if "video" not in columns or start not in columns:
@@ -104,20 +104,20 @@ def hits_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[H
 
 
 def _number(row: Mapping[str, Any], column: str) -> float | None:
-    """The number in a column of a row, None where it has none: plain SQL may call anything a score."""
+    """The number in a column of a row; None if it is not a number: plain SQL may call anything a score."""
     value = row.get(column)
     return float(value) if isinstance(value, (int, float, Decimal)) else None
 
 
 def _count(row: Mapping[str, Any], column: str) -> int | None:
-    """The id or frame in a column of a row, None where that is no whole number that one can have."""
+    """The id or frame number in a column of a row; None if it is not a possible one."""
     value = row.get(column)
     is_one = isinstance(value, (int, float, Decimal)) and 0 <= value < 2**63 and value % 1 == 0
     return int(value) if is_one else None  # type: ignore[arg-type]
 
 
 def _box(row: Mapping[str, Any]) -> Box | None:
-    """The box of a row; None where a corner is NULL, no number, NaN or far outside of any picture."""
+    """The box of a row; None if a corner is NULL, not a number, NaN or far outside any picture."""
     corners = [row.get(name) for name in ("x1", "y1", "x2", "y2")]
     x1, y1, x2, y2 = (float(c) if isinstance(c, (int, float, Decimal)) else math.nan for c in corners)
     return (x1, y1, x2, y2) if all(abs(c) < FARTHEST_PIXELS for c in (x1, y1, x2, y2)) else None
@@ -128,7 +128,7 @@ def _seconds(row: Mapping[str, Any], column: str, missing: float) -> float: ...
 @overload
 def _seconds(row: Mapping[str, Any], column: str, missing: None) -> float | None: ...
 def _seconds(row: Mapping[str, Any], column: str, missing: float | None) -> float | None:
-    """The time in a column of a row, `missing` where it has none."""
+    """The time in a column of a row; `missing` if it is NULL or absent."""
     value = row.get(column)
     try:
         return missing if value is None else float(value)
@@ -139,7 +139,7 @@ def _seconds(row: Mapping[str, Any], column: str, missing: float | None) -> floa
 
 
 def sifted(hits: Iterable[Hit], why_not: Callable[[Hit], str]) -> tuple[list[Hit], list[str]]:
-    """The hits with nothing against them, and what is told of the others, each thing once."""
+    """The hits that `why_not` has nothing against, and the reasons against the others, each once."""
     told = [(hit, why_not(hit)) for hit in hits]
     return [hit for hit, why in told if not why], list(dict.fromkeys(why for _, why in told if why))
 

@@ -1,4 +1,4 @@
-"""Hits enter; a contact sheet of them leaves, each in its frame with its box."""
+"""Hits come in; a contact sheet goes out that shows each in its frame with its box."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ from panorama.shown.track_boxes import TrackBoxes
 
 TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
 CLOCK_HEIGHT = 15
-"""So much higher are captions where a time of day is known of one of the hits."""
+"""Extra height of captions if the time of day of any hit is known."""
 ACROSS = 4
 """Tiles in a row."""
 MOST = 24
-"""Tiles on a sheet, where nothing else is asked for."""
+"""Default number of tiles on a sheet."""
 _PAPER, _INK, _DIM, _BOX = (24, 24, 27), (240, 240, 240), (160, 160, 165), (80, 220, 120)
 
 
 def choose(hits: Sequence[Hit], limit: int) -> list[Hit]:
-    """All hits, or at most `limit` that show the most, in their order.
+    """All hits, or the `limit` most informative ones, in their order.
 
-    Of more, the middle of every track goes first, best scores first; each entity has its share, and what it
-    leaves goes to the others, to other parts of the tracks at last.
+    If there are more, the middle of every track comes first, those with the best scores before others. Each
+    entity gets an equal share; what it does not use goes to the others, and in the end to other parts of the
+    tracks.
     """
     if len(hits) <= limit:
         return list(hits)
@@ -41,7 +42,7 @@ def choose(hits: Sequence[Hit], limit: int) -> list[Hit]:
     for number, hit in enumerate(hits):
         groups[hit.entity, hit.video, hit.track_id].append(number)
     ranked = sorted(groups.values(), key=lambda g: -max(hits[n].score or 0.0 for n in g))
-    # Rounds: the middle of every track, then other parts: each track is seen before any is seen twice.
+    # Go in rounds, first the middle of every track, then other parts: no track twice before each was once.
     chosen = dict.fromkeys(
         group[int(share * (len(group) - 1))] for share in (0.5, 0.15, 0.85, 0.3, 0.7) for group in ranked
     )
@@ -73,16 +74,16 @@ def write_sheet(
     """Write a picture of the hits, in their order, each in its frame with its box, four in a row.
 
     Args:
-        hits: places to show; more than `limit` are thinned so that every track is seen.
+        hits: places to show; if there are more than `limit`, see `choose`.
         paths: video name -> file.
-        out: picture file; its suffix says the format.
-        tracks: tells the best view of a track, for hits that name one and bring no box, and which frame a
-            number means in a damaged file.
-        started: video name -> local time of its first frame, where that is known.
-        stored: gives the picture that the library keeps of a hit whose frame cannot be read.
+        out: picture file; its suffix sets the format.
+        tracks: returns the best view of a track, for hits with a track but no box, and the timestamps that
+            identify frames in damaged files; None to do without.
+        started: video name -> local time of its first frame, if known.
+        stored: returns the stored picture of a hit whose frame cannot be read.
 
     Raises:
-        UsageError: its suffix is that of no picture format, or it is a video or a library's own file.
+        UsageError: the suffix is not that of a picture format, or it is a video or a library's own file.
         LibraryWriteError: the file cannot be written.
     """
     check_picture(out, set(paths.values()))
@@ -115,7 +116,7 @@ def _tiles(
     stored: Callable[[Hit], NDArray[np.uint8] | None],
     report: Drawn,
 ) -> list[_Tile]:
-    """The tiles, in order; of hits without a frame the stored picture, if there is one. All is reported."""
+    """The tiles, in order; a hit without a frame gets its stored picture, if any. Fills in the report."""
     tiles = []
     for hit, one in made:
         kept = stored(hit) if isinstance(one, NoFrame) else None
@@ -133,7 +134,7 @@ def _tiles(
 
 
 def clocked(hit: Hit, started: Mapping[str, datetime]) -> str:
-    """The local time of a hit, from its start to its end; '' where it is not known."""
+    """The local time of a hit, from its start to its end; '' if unknown."""
     if hit.video not in started:
         return ""
     first, last = (started[hit.video] + timedelta(seconds=s) for s in (hit.time_seconds, hit.last_seconds))
@@ -143,7 +144,7 @@ def clocked(hit: Hit, started: Mapping[str, datetime]) -> str:
 
 
 def _boxed(hits: Sequence[Hit], tracks: TrackBoxes | None) -> list[Hit]:
-    """The hits; those of a track without a box in the best view of it."""
+    """The hits; a hit of a track without a box gets frame and box of the track's best view."""
     bare = [hit.track_id for hit in hits if hit.box_xyxy is None and hit.track_id is not None]
     views = tracks.views(bare) if tracks is not None else {}
     out = []
@@ -184,11 +185,11 @@ def _caption(sheet: NDArray[np.uint8], hit: Hit, clock_text: str, x: int, y: int
 
 
 def beside(name: str, facts: str, room: int, size: float, end_share: float = 1 / 3) -> str:
-    """A name and what is told of it in `room` pixels: a part of the name gives way, what is told stays.
+    """A name and facts about it within `room` pixels: the name is shortened, the facts stay.
 
     Args:
-        size: of the letters, as `draw_text` has it.
-        end_share: how much of what is kept is the name's end, which tells `van-1` and `van-2` apart; 1 for
+        size: of the letters, as in `draw_text`.
+        end_share: how much of the remaining name is its end, which distinguishes `van-1` from `van-2`; 1 for
             paths.
     """
     for kept in range(len(name), -1, -1):

@@ -1,4 +1,4 @@
-"""Tracks and frames enter; where each track was, and the time stamp of each frame, leaves: for pictures."""
+"""Tracks and frames come in; the place of each track and the timestamp of each frame go out, for pictures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WHERE list_contains(?, video) AND frame BETWEEN ? AND ? AND list_contains(?, fra
 
 
 class TrackBoxes:
-    """Boxes of a library's tracks, and stamps of its frames.
+    """Boxes of a library's tracks, and timestamps of its frames.
 
     Args:
         query: answers SQL with parameters, as `Library.query` does.
@@ -38,15 +38,15 @@ class TrackBoxes:
 
     @classmethod
     def of(cls, library: Library) -> TrackBoxes:
-        """Those of one library."""
+        """The boxes and timestamps of one library."""
         return cls(lambda sql, values: library.query(sql, values).arrow())
 
     def views(self, track_ids: Iterable[int]) -> Mapping[int, tuple[int, Box]]:
-        """Frame and box of the best crop of each track; tracks that are not there are left out."""
+        """Frame and box of the best crop of each track; unknown tracks are left out."""
         return {row["track_id"]: (row["frame"], _box(row)) for row in self._rows(_VIEWS, track_ids)}
 
     def along(self, track_ids: Iterable[int]) -> dict[int, list[Box]]:
-        """Frame -> the boxes of these tracks, which are of one video, in every frame of theirs."""
+        """Frame -> the boxes of these tracks, all of one video, in every frame of theirs."""
         found: dict[int, list[Box]] = defaultdict(list)
         for row in self._rows(_ALONG, track_ids):
             found[row["frame"]].append(_box(row))
@@ -55,8 +55,8 @@ class TrackBoxes:
     def stamps(self, frames: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """(video, frame) -> the frame's pts; frames that the library does not have are left out.
 
-        A frame's number counts what decodes, which in a damaged file depends on where decoding begins; its
-        pts does not.
+        A frame's number counts the frames that decode, which in a damaged file depends on where decoding
+        starts; its pts does not.
         """
         return {at: row["pts"] for at, row in self._frames(frames).items()}
 

@@ -1,4 +1,4 @@
-"""A `Why` enters; a picture of it leaves: example, crop and runner-up side by side, scores below."""
+"""A `Why` comes in; a picture goes out with example, crop and runner-up side by side and scores below."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LEGEND = "line: score of this track, ring: of the runner-up"
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """One of the pictures side by side; of its title the name gives way where both are too long."""
+    """One of the pictures side by side; if title and name are too long, the name is shortened."""
 
     title: str
     name: str
@@ -41,13 +41,13 @@ class _Panel:
 
 
 def write_why(why: Why, out: Path) -> tuple[str, ...]:
-    """Write the picture; the file's suffix says the format.
+    """Write the picture; the file's suffix sets the format.
 
     Returns:
-        Remarks for people: which names it has no letters for.
+        Remarks for users: names with letters that the font lacks.
 
     Raises:
-        UsageError: the suffix is that of no picture format.
+        UsageError: the suffix is not that of a picture format.
         LibraryWriteError: the file cannot be written.
     """
     check_picture(out)
@@ -156,7 +156,7 @@ def _draw_panel(canvas: Rgb, panel: _Panel, x: int, y: int) -> None:
 
 
 def _bar(canvas: Rgb, step: Step, y: int, runner_up: Likeness | None) -> None:
-    """One exit: the scores from 0 to 1 in the colours of their bands, and where the track stands."""
+    """Draw one exit: scores from 0 to 1 in the colours of their bands, and the track's own score."""
     x1, x2 = _MARGIN + 64, canvas.shape[1] - _MARGIN - 110
     draw_text(canvas, f"exit {step.exit}", (_MARGIN, y + 15), _SMALL, _DIM)
     accept = max(step.high, min(step.floor, 1.0))
@@ -177,7 +177,7 @@ def _bar(canvas: Rgb, step: Step, y: int, runner_up: Likeness | None) -> None:
 
 
 def _borders(canvas: Rgb, values: list[float], at: Callable[[float], int], y: int) -> None:
-    """The numbers below a bar, moved apart where they would touch."""
+    """Draw the numbers below a bar, moved apart where they would touch."""
     free = 0
     for value in values:
         text = f"{value:.2f}"
@@ -187,7 +187,7 @@ def _borders(canvas: Rgb, values: list[float], at: Callable[[float], int], y: in
 
 
 def _fitted(text: str, room: int, scale: float, weight: int = 1) -> str:
-    """The text, its beginning cut off where it is too long: the end of a path says most."""
+    """The text; if too long, its beginning is cut off: the end of a path says most."""
     if text_width(text, scale, weight) <= room:
         return text
     while text and text_width(_ELLIPSIS + text, scale, weight) > room:

@@ -1,1 +1,1 @@
-"""A snapshot and matches enter; the relations that a statement reads stand in DuckDB."""
+"""A snapshot and matches come in; the relations that a statement reads go out, as tables in DuckDB."""

@@ -1,4 +1,4 @@
-"""What a statement looks for by name enters; what matches it stands in DuckDB, where its SQL joins it."""
+"""The entities that a statement names come in; tables of their matches go out, which its SQL joins."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from panorama.query.text.remarks import check_clock, remark_examples, remark_vid
 
 
 class ByEntity:
-    """Answers `entity = 'X'` in a shorthand, and the relations sightings and moments.
+    """Answers `entity = 'X'` in a shorthand, and the relations `sightings` and `moments`.
 
     Args:
         snapshot: the videos.
@@ -64,7 +64,7 @@ class ByEntity:
         self._without = frozenset(name for name, count in zip(*counts, strict=True) if not count)
 
     def shorthand(self, query: Query, run: Run) -> None:
-        """Match what a shorthand looks for and hand the result to DuckDB under the shorthand's own name."""
+        """Match what a shorthand looks for, and give DuckDB the result under the shorthand's own names."""
         if query.clock_at is not None:
             check_clock(query, run)
         name = Names(query.number).matches
@@ -95,14 +95,14 @@ class ByEntity:
         run.count_undecided(counted_undecided(query, matches, tracks, run.cursor, self._matcher))
 
     def _remark(self, request: MatchRequest, run: Run) -> None:
-        """Say which of the entities that are named cannot be found."""
+        """Warn about named entities that cannot be found because they have no example images."""
         if not run.explained and request.entities is not None:
             remark_examples(request.entities, self._without, run)
 
     def _follow(
         self, query: Query, request: MatchRequest, matches: Matches, tracks: pa.Table | None, run: Run
     ) -> None:
-        """Hand DuckDB the places of the tracks that a shorthand follows through every frame."""
+        """Give DuckDB the boxes of the tracks that a shorthand follows through every frame."""
         if self._videos is None:
             self._videos = Videos.of(self._snapshot.videos)
         if all(seen.calibrated for seen in query.every_seen()):
@@ -118,7 +118,7 @@ class ByEntity:
             run.views.append((places_of(name), places_from_files(query)))
 
     def _step(self, query: Query, request: MatchRequest, run: Run, skipped: bool) -> Matches:
-        """One matching pass; noted where the statement is to be explained."""
+        """Run one matching pass; record it if the statement is an EXPLAIN."""
         check_stopped()
         if not run.explained:
             return Matches.empty() if skipped else self._matcher.match(request)
@@ -132,7 +132,7 @@ class ByEntity:
         return matches
 
     def relations(self, wanted: set[str], rewriter: Rewriter, run: Run) -> None:
-        """The relations sightings and moments, for this statement only."""
+        """Create the relations `sightings` and `moments`, for this statement only."""
         names = plain_entities(run.sql, rewriter.plain, wanted, self._entities)
         needs = plain_videos(run.sql, rewriter.plain, wanted, rewriter.select)
         request = MatchRequest(entities=names, segments=_segments(needs, run), keep="accepted")
@@ -162,14 +162,14 @@ class ByEntity:
 
 
 def _segments(needs: list[Need], run: Run) -> NDArray[np.int32] | None:
-    """Of which segments the rows of sightings and moments are needed, None for all."""
+    """The segments whose rows of `sightings` and `moments` are needed; None for all."""
     try:
         return segments_of(needs, run.cursor) if needs else None
     except duckdb.Error:
-        return None  # the statement itself will say what is wrong with its condition
+        return None  # the statement itself will report the error in its condition
 
 
 def _every_moment(sql: str, entities: tuple[str, ...]) -> Query:
-    """The planned `SELECT moments` of all entities, which the matched relations are made of."""
+    """The planned `SELECT moments` of all entities; `sightings` and `moments` are built from it."""
     every = (Branch(seen=(Seen("known", entities),)),)
     return Query("moments", 0, sql, 0, None, entities=entities, branches=every)

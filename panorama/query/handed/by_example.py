@@ -1,4 +1,4 @@
-"""Query by example: pictures that a statement names enter, tables of similarity and verdicts leave."""
+"""Pictures that a statement names come in; tables of similarities and the results of `verify` go out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from panorama.query.text.parameters import GivenPicture
 from panorama.query.text.quoting import quote_text
 
 ELSEWHERE = "ask from a folder that it lies below, or Library.query(..., picture_root=FOLDER)"
-"""What to do about a picture that lies outside the picture root."""
+"""The next step for a picture that lies outside the picture root."""
 
 _SIMILARITIES = """
 CREATE TEMP VIEW {table} AS
@@ -41,8 +41,8 @@ class ByExample:
 
     Args:
         matcher: compares pictures.
-        root: pictures named in SQL lie below it; None refuses them all.
-        read: reads one picture file, or one in memory, as RGB.
+        root: folder that contains all pictures named in SQL; None refuses every such picture.
+        read: reads one picture, from a file or from memory, as RGB.
     """
 
     def __init__(self, matcher: Matcher, root: Path | None, read: Callable[[Path | Image], Image]) -> None:
@@ -51,7 +51,7 @@ class ByExample:
         self._read = read
 
     def similarity(self, call: SimilarityCall, request: MatchRequest, run: Run) -> None:
-        """Similarity of the crops asked for to one picture, as the table that the rewritten text looks up."""
+        """Give DuckDB the similarity of crops to one picture, as the table that the rewritten text reads."""
         crop_ids: NDArray[np.int64] = np.zeros(0, np.int64)
         values: NDArray[np.float64] = np.zeros(0, np.float64)
         if isinstance(call.picture, int):
@@ -62,7 +62,7 @@ class ByExample:
         started = time.perf_counter()
         if not run.dry:
             crop_ids, values = self._matcher.similarity(image, request)
-        # With a least similarity or a number of tracks, those that are too far are not handed over.
+        # With a minimum similarity or a number of tracks, crops that are not similar enough are missing.
         cut = request.min_score is not None or request.first is not None
         told = f"{counted(len(crop_ids), 'crop')} {'found' if cut else 'compared'}"
         run.pictures.append(PictureStep(f"similarity({call.picture!r})", told, time.perf_counter() - started))
@@ -73,10 +73,10 @@ class ByExample:
             _tell_similarity(call, request, run)
 
     def picture(self, named: Named, run: Run, position: int) -> Image:
-        """The picture that a statement names, or is given.
+        """The picture that a statement names, or that was passed as a parameter.
 
         Raises:
-            QueryError: it does not lie below the picture root, or there is none.
+            QueryError: it lies outside the picture root, or there is no picture root.
             BadImage: it is missing or cannot be read.
         """
         if isinstance(named, GivenPicture):
@@ -99,16 +99,16 @@ class ByExample:
         try:
             return self._read(place)
         except BadImage as exc:
-            # As the statement names it: the rest of the path is not its affair.
+            # Show the picture's name as the statement has it, not the whole path.
             raise BadImage(str(exc).replace(str(place), str(named))) from exc
 
     def _place(self, path: Path) -> Path:
-        """Where a picture lies; one that a Mac wrote has its accents apart in its name."""
+        """The picture's resolved path; file names from a Mac may have decomposed accents: try those, too."""
         apart = Path(unicodedata.normalize("NFD", str(path)))
         return (apart if not _is_file(path) and _is_file(apart) else path).resolve()
 
     def verifier(self, run: Run) -> Verify:
-        """What answers verify(a, b) and its like; two pictures are compared once, whatever is asked."""
+        """The function behind `verify(a, b)` and its variants; it compares each pair of pictures once."""
         compared: dict[tuple[Named, Named], tuple[float, int, int]] = {}
 
         def verify(name: str, first: Named, second: Named, position: int) -> bool | float | int | str | None:
@@ -140,12 +140,12 @@ class ByExample:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether it is a file; of one that lies where nobody may look, reading it says so."""
+    """Whether it is a regular file; True if permission is denied, so that reading it reports that."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except PermissionError:
         return True
-    except (OSError, ValueError):  # no name that a file can have
+    except (OSError, ValueError):  # not a possible file name
         return False
 
 
@@ -156,7 +156,7 @@ def _check_crop(call: SimilarityCall, run: Run) -> None:
 
 
 def _tell_similarity(call: SimilarityCall, request: MatchRequest, run: Run) -> None:
-    """Note of what a similarity was asked, beside what came of it."""
+    """Record which crops a similarity was computed for, in the step recorded last."""
     told = dict.fromkeys(text for need in call.needs if need is not None for text in need.told)
     within, everything = (count_tracks(run.cursor, asked) for asked in (request, MatchRequest()))
     lines = similarity_lines(request, list(told), within, everything)

@@ -1,7 +1,8 @@
-"""Matched tracks enter; those that the rows of an answer can come from leave, with a box for every frame.
+"""Matched tracks come in; a box for every frame goes out, of the tracks that an answer's rows may come from.
 
-What is left out here is left out by the statement's SQL, too, which says the same in DuckDB's words: see
-`_bound_filters`, `_first_tracks`, `_best_tracks` and `_places` in `compile`. Boxes are the same to the bit.
+Every track left out here is also left out by the SQL of the statement; the conditions must agree with
+`_bound_filters`, `_first_tracks`, `_best_tracks` and `_places` in `compile`. The boxes equal those of the SQL
+bit by bit.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from panorama.store.files.schema import segment_of
 from panorama.store.files.sorted_rows import frame_ids
 
 _MARGIN_SECONDS = MARGIN_SECONDS + 0.5
-"""More than the margin of the SQL, which reads its numbers as decimals."""
+"""Slightly more than the margin of the SQL, which reads its numbers as decimals."""
 
 _SIDES = ("x1", "y1", "x2", "y2")
 
 
 @dataclass(frozen=True, slots=True)
 class Videos:
-    """What decides about tracks of the videos of a library, by segment.
+    """The facts about videos that decide which tracks to follow, by segment.
 
     Attributes:
-        segments: (V,) int32, ascending; one several times where a video has copies.
-        frames: (V,) int64.
-        place: (V,) int64, of the name among all names.
+        segments: (V,) int32, ascending; a segment occurs several times if its video has copies.
+        frames: (V,) int64, number of frames.
+        place: (V,) int64, rank of the video's name among all names.
         apart: whether no video has copies.
     """
 
@@ -44,11 +45,11 @@ class Videos:
 
     @classmethod
     def of(cls, videos: pa.Table) -> Videos:
-        """Of the relation `videos` with its segments."""
+        """Built from the relation `videos` with its segments."""
         segments = videos.column("segment").to_numpy().astype(np.int32)
         names = videos.column("video").to_pylist()
         place = np.empty(len(names), np.int64)
-        # Python compares text as DuckDB does: by code point, which is the order of the bytes of UTF-8.
+        # Python compares text by code point, as DuckDB does: the same order as that of UTF-8 bytes.
         place[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
         order = np.argsort(segments, kind="stable")
         frames = videos.column("frames").to_numpy().astype(np.int64)
@@ -56,12 +57,12 @@ class Videos:
         return cls(segments[order], frames[order], place[order], apart)
 
     def rows_of(self, segments: NDArray[np.int32]) -> NDArray[np.intp]:
-        """(S,) the number of a video of each segment, -1 for none."""
+        """(S,) index of one video of each segment, -1 for none."""
         return rows_in(self.segments, segments)
 
 
 def in_time(tracks: pa.Table, bounds: Bounds, margin_seconds: float) -> NDArray[np.bool_]:
-    """Which tracks (rows of the stored table) end after bounds in time begin, and begin until they end."""
+    """Which tracks (stored rows) end after the lower bound and start before the upper one, with a margin."""
     inside = np.ones(tracks.num_rows, np.bool_)
     if bounds.low is not None:
         inside &= tracks.column("end_time").to_numpy() > bounds.low - margin_seconds
@@ -73,19 +74,19 @@ def in_time(tracks: pa.Table, bounds: Bounds, margin_seconds: float) -> NDArray[
 def worth_following(
     query: Query, matches: Matches, tracks: pa.Table, videos: Videos, whole: bool
 ) -> NDArray[np.int64]:
-    """Of the tracks that matched those, ascending, that a shorthand has to follow; perhaps some more.
+    """The matched tracks, ascending, that a shorthand has to follow, and possibly some more.
 
     Args:
-        matches: that its conditions on a match may leave.
-        tracks: rows of the stored table, ascending; matches of others are of no video.
-        whole: whether `matches` are of no other segments than the shorthand's condition on videos admits.
+        matches: all matches that pass the shorthand's conditions on a match, possibly more.
+        tracks: stored rows, ascending; matches without a row here belong to no video.
+        whole: whether the condition on videos admits all segments of `matches`.
     """
     ids = tracks.column("track_id").to_numpy()
     found = ids[np.isin(ids, matches.track_id) & in_time(tracks, query.bounds, _MARGIN_SECONDS)]
     seen = query.every_seen()
     alone = len(seen) == 1 and seen[0].source == "known" and not seen[0].conditions
     everywhere = not query.shared and not query.video_clock_sql()
-    # Of a video and its copies the condition may admit one.
+    # The condition may admit only one of a video and its copies.
     if not (query.first_rows is not None and alone and whole and (videos.apart or everywhere)):
         return found
     if query.target != "frames" or query.bounds != Bounds() or query.track_clock_sql():
@@ -94,7 +95,7 @@ def worth_following(
 
 
 def _first(query: Query, rows: int, matches: Matches, tracks: pa.Table, videos: Videos) -> NDArray[np.int64]:
-    """The tracks of the first rows, in the order of the answer: `_first_tracks` and `_best_tracks`."""
+    """The tracks of the first rows of the answer, in its order; see `_first_tracks` and `_best_tracks`."""
     ids = tracks.column("track_id").to_numpy()
     matches = matches[np.isin(matches.track_id, ids)]
     segments = segment_of(matches.track_id)
@@ -124,7 +125,7 @@ def _first(query: Query, rows: int, matches: Matches, tracks: pa.Table, videos: 
 
 
 def no_places() -> pa.Table:
-    """A table as `followed` returns it, of no track."""
+    """An empty table with the columns that `followed` returns."""
     kinds = {"track_id": pa.int64(), "frame": pa.int64(), "time": pa.float64()}
     return pa.schema({**kinds, **dict.fromkeys(_SIDES, pa.float64())}).empty_table()
 
@@ -132,13 +133,13 @@ def no_places() -> pa.Table:
 def followed(tracks: pa.Table, boxes: pa.Table, frames: pa.Table, videos: Videos) -> pa.Table:
     """A box for every frame of some tracks: track_id, frame, time, x1, y1, x2, y2.
 
-    Each sample reaches to the next one. Between two samples the box moves linearly in time; before the first
-    and after the last it stands still.
+    A sample's box holds until the next sample. Between two samples it moves linearly in time; before the
+    first and after the last it stands still.
 
     Args:
-        tracks: rows of the stored table, ascending; every one of a video.
-        boxes: at least their samples: track_id, frame, time, x1, y1, x2, y2.
-        frames: at least those from the first to the last of each: segment, frame, time.
+        tracks: stored rows, ascending; tracks of no video are left out.
+        boxes: their samples, possibly others too: track_id, frame, time, x1, y1, x2, y2.
+        frames: all frames from each track's first to its last, possibly more: segment, frame, time.
     """
     of_video = videos.rows_of(tracks.column("segment").to_numpy()) >= 0
     if not of_video.all():
@@ -167,7 +168,7 @@ def followed(tracks: pa.Table, boxes: pa.Table, frames: pa.Table, videos: Videos
 
 
 def _in_order(boxes: pa.Table, track_ids: NDArray[np.int64]) -> pa.Table:
-    """The samples of some tracks, ascending, by track and frame."""
+    """The samples of some tracks (ids ascending), ordered by track and frame."""
     owners, numbers = boxes.column("track_id").to_numpy(), boxes.column("frame").to_numpy()
     mine = np.isin(owners, track_ids)
     if not mine.all():
@@ -177,7 +178,7 @@ def _in_order(boxes: pa.Table, track_ids: NDArray[np.int64]) -> pa.Table:
 
 
 def _edges(owners: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which samples (B,) are the first and the last of their track."""
+    """Which samples (B,) are the first of their track, and which are the last."""
     changes = owners[1:] != owners[:-1]
     edge = np.ones(min(len(owners), 1), np.bool_)
     return np.concatenate([edge, changes]), np.concatenate([changes, edge])
@@ -191,7 +192,7 @@ def _reach(
     last: NDArray[np.bool_],
     videos: Videos,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The frames [start, stop) that each sample (B,) stands for."""
+    """The frames [start, stop) that each sample (B,) covers."""
     ids = tracks.column("track_id").to_numpy()
     video = videos.rows_of(segment_of(ids))
     ended = np.minimum(tracks.column("end_frame").to_numpy(), videos.frames[video])
@@ -208,7 +209,7 @@ def _reach(
 def _times(
     frames: pa.Table, segments: NDArray[np.int32], numbers: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Seconds (K,) of those of some frames (N,) that there are, and which (N,) those are."""
+    """For frames (N,): the times in seconds (K,) of those that exist, and a mask (N,) of which exist."""
     known = frame_ids(*(frames.column(name).to_numpy() for name in ("segment", "frame")))
     seconds = frames.column("time").to_numpy()
     if not bool(np.all(known[1:] > known[:-1])):

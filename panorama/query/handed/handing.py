@@ -1,8 +1,8 @@
-"""Matches enter; the tables that the SQL of their statement joins stand in DuckDB afterwards.
+"""Matches come in; the tables that the SQL of their statement joins go out, in DuckDB.
 
-Each match lies beside its track, and with it the best view of each, and a box for every frame of those that
-the statement follows, where the matcher knows them: DuckDB would read the Parquet files of all tracks to find
-a few hundred, and the statistics of every row group to plan it.
+One table has each match beside its track. Others have the tracks' best views, and a box per frame of the
+tracks that the statement follows. They come from the matcher's memory if possible: otherwise DuckDB would
+read the Parquet files of all tracks to find a few hundred, and the statistics of every row group to plan it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from panorama.query.shorthands.clock import clock_seconds
 from panorama.store.ascending import rows_in
 
 MANY_TRACKS = 50_000
-"""Of more tracks the stored tables are read: that is quicker then, and takes no memory."""
+"""For more tracks than this, read the stored tables: faster then, and takes no memory."""
 
 MANY_FOLLOWED = 200_000
-"""Of more boxes or frames the stored tables are read: a LIMIT may need few of them."""
+"""For more boxes or frames than this, read the stored tables: a LIMIT may need few of them."""
 
 SIGHTINGS = f"""
 CREATE TEMP VIEW sightings AS
@@ -47,22 +47,22 @@ FROM ({{moments}}) m JOIN _panorama.videos v ON v.video = m.video
 
 
 def found_of(matches: str) -> str:
-    """The name of the table that holds a table of matches, each with its track."""
+    """Name of the table with the rows of a table of matches, each beside its track."""
     return f"{matches}_found"
 
 
 def views_of(matches: str) -> str:
-    """The name of the table that holds the best crops of a table of matches."""
+    """Name of the table with the best crops of a table of matches."""
     return f"{matches}_views"
 
 
 def places_of(matches: str) -> str:
-    """The name of the table that holds a box for every frame of tracks of a table of matches."""
+    """Name of the table with a box for every frame of the tracks of a table of matches."""
     return f"{matches}_places"
 
 
 def tracks_of(matches: Matches, matcher: Matcher) -> pa.Table | None:
-    """Rows of `tracks` of the matches, by id; None where they are many or only the files know them."""
+    """The tracks of the matches, ordered by id; None if there are many or only the files have them."""
     ids = np.unique(matches.track_id)
     return matcher.tracks(ids) if len(ids) <= MANY_TRACKS else None
 
@@ -77,19 +77,19 @@ def hand_over(
     alone: bool = False,
     views: bool = False,
 ) -> None:
-    """Give DuckDB `found_of(name)`.
+    """Give DuckDB the table `found_of(name)`.
 
     Args:
-        alone: also the matches as table `name`.
-        views: also `views_of(name)`.
-        tracks: those of the matches, perhaps more of them; see `tracks_of`.
+        tracks: the tracks of the matches, possibly others too; see `tracks_of`.
+        alone: also create table `name` with the matches alone.
+        views: also create `views_of(name)`.
     """
     if alone or tracks is None:
         lend(cursor, name, matches.to_arrow())
     if tracks is not None:
         lend(cursor, found_of(name), _with_tracks(matches, tracks))
         if not views:
-            return  # as most statements: nothing more is asked by id
+            return  # most statements read nothing else by id
     ids = np.unique(matches.track_id)
     if tracks is None:
         give_tracks(cursor, f"{name}_tracks", ids, matcher)
@@ -110,7 +110,7 @@ FROM {matches} m JOIN {matches}_tracks t ON t.track_id = m.track_id
 
 
 def _with_tracks(matches: Matches, tracks: pa.Table) -> pa.Table:
-    """The matches of some tracks (rows, in order of id), each beside its track."""
+    """The matches of some tracks (rows ordered by id), each beside its track."""
     ids = tracks.column("track_id").to_numpy()
     row = rows_in(ids, matches.track_id)
     known = row >= 0
@@ -137,16 +137,16 @@ def hand_over_followed(
     videos: Videos,
     narrowed: str,
 ) -> bool:
-    """Give DuckDB `places_of(name)` for some tracks at least; False where they are too many.
+    """Give DuckDB `places_of(name)`, for at least the tracks needed; False if there are too many.
 
     Args:
-        track_ids: (T,) the tracks, ascending; of no other one are the rows needed.
-        narrowed: SQL of those of them that the statement follows, asked where they are many: a LIMIT or a
-            time leaves few.
+        track_ids: (T,) ascending; rows of other tracks are not needed.
+        narrowed: SQL of those of the tracks that the statement follows. It is run only if there are too many
+            tracks: a LIMIT or a time condition leaves few.
     """
     places = _places(track_ids, matcher, videos)
     if places is None:
-        # The statement itself will say what is wrong with its condition.
+        # The statement itself will report the error in its condition.
         with contextlib.suppress(duckdb.Error):
             found = cursor.execute(f"{narrowed} ORDER BY 1").fetchnumpy()["track_id"]
             places = _places(np.asarray(found, np.int64), matcher, videos)
@@ -156,7 +156,7 @@ def hand_over_followed(
 
 
 def _places(track_ids: NDArray[np.int64], matcher: Matcher, videos: Videos) -> pa.Table | None:
-    """A box for every frame of some tracks (T,), ascending; None where they are too many."""
+    """A box for every frame of some tracks (T,), ascending; None if there are too many."""
     if not len(track_ids):
         return no_places()
     if len(track_ids) > MANY_TRACKS:
@@ -168,7 +168,7 @@ def _places(track_ids: NDArray[np.int64], matcher: Matcher, videos: Videos) -> p
 def give_tracks(
     cursor: duckdb.DuckDBPyConnection, name: str, track_ids: NDArray[np.int64], matcher: Matcher
 ) -> None:
-    """Give DuckDB the rows of `tracks` of some ids (T,), ascending, as table `name`."""
+    """Give DuckDB the rows of `tracks` for some ids (T,), ascending, as table `name`."""
     rows = matcher.tracks(track_ids) if len(track_ids) <= MANY_TRACKS else None
     if rows is not None:
         lend(cursor, name, rows)

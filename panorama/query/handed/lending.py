@@ -1,4 +1,4 @@
-"""An Arrow table and a name enter; DuckDB reads it under that name, and Ctrl-C meanwhile stays Ctrl-C."""
+"""An Arrow table and a name come in; DuckDB can read the table, and Ctrl-C raises KeyboardInterrupt."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pyarrow as pa
 
 
 def lend(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
-    """Let a connection read a table under a name, for as long as it is open."""
+    """Let a connection read a table under a name, for as long as the connection is open."""
     with _interrupts():
         connection.register(name, rows)
 
 
 @contextmanager
 def lent(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> Iterator[None]:
-    """Let a connection read a table under a name within a block, in which no text of a user is run."""
+    """Let a connection read a table under a name within a block. Run no text of a user in the block."""
     with _interrupts():
         connection.register(name, rows)
         yield
@@ -26,10 +26,10 @@ def lent(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> It
 
 @contextmanager
 def _interrupts() -> Iterator[None]:
-    """Raise KeyboardInterrupt where it came while DuckDB asked a table in Python for its schema or rows.
+    """Raise KeyboardInterrupt if Ctrl-C came while DuckDB asked a Python table for its schema or rows.
 
-    DuckDB keeps of an error there the text alone. A statement of a user can raise any text, so this is not
-    for those.
+    DuckDB keeps only the text of such an error. A statement of a user can raise an error with any text, so do
+    not use this around one.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Zones and lines as DuckDB sees them: named shapes enter, a relation and macros over boxes leave."""
+"""Named zones and lines come in; the relation `zones` and macros over boxes go out, in DuckDB."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _TABLE = pa.schema(
 _STATEMENTS = (
     "CREATE TABLE _panorama.zones AS SELECT * FROM _panorama_zones",
     "CREATE VIEW zones AS SELECT zone, camera, kind, points FROM _panorama.zones",
-    # For every video the shapes that hold there, in its pixels: the camera's own before those of all.
-    # Columns begin with an underline, so that a condition's own names mean the rows around.
+    # The shapes that hold for each video, in its pixels: a camera's own shape replaces one for all cameras.
+    # Column names begin with an underscore, so that names in a condition still refer to the surrounding rows.
     """
     CREATE VIEW _panorama.shapes AS SELECT v.video AS _video, z.zone AS _zone, z.kind AS _kind,
         list_min(list_transform(z.points, lambda p: p.x)) * v.width AS _left,
@@ -51,7 +51,7 @@ _STATEMENTS = (
     FROM _panorama.videos v JOIN _panorama.zones z ON z.camera = v.camera OR z.camera = ''
     QUALIFY row_number() OVER (PARTITION BY v.video, z.zone ORDER BY z.camera = '') = 1
     """,
-    # Where a ray to the right meets the edges an odd number of times, the point lies inside.
+    # A point lies inside if a ray to its right crosses the edges an odd number of times.
     """
     CREATE MACRO _panorama.within(edges, x, y) AS len(list_filter(edges, lambda e:
         ((e.ay > y) != (e.by > y)) AND x < (e.bx - e.ax) * (y - e.ay) / (e.by - e.ay) + e.ax)) % 2 = 1
@@ -60,12 +60,12 @@ _STATEMENTS = (
     CREATE MACRO _panorama.inside(zone, video, x, y) AS _panorama.within((SELECT s._edges
         FROM _panorama.shapes s WHERE s._video = video AND s._zone = zone AND s._kind = 'zone'), x, y)
     """,
-    # Whether x, y lies to the right of who walks from 1 to 2, on a picture whose y grows downwards.
+    # Whether (x, y) lies to the right of the direction from 1 to 2; y grows downwards.
     """
     CREATE MACRO _panorama.is_right(x1, y1, x2, y2, x, y) AS
         (x2 - x1) * (y - y1) - (y2 - y1) * (x - x1) > 0
     """,
-    # One stretch from p to q that crosses the edges; way is 0 for in, 1 for out, 2 for any.
+    # Whether the step from p to q crosses an edge. way: 0 for in, 1 for out, 2 for any.
     """
     CREATE MACRO _panorama.passed(edges, way, px, py, qx, qy) AS len(list_filter(edges, lambda e:
         (_panorama.is_right(e.ax, e.ay, e.bx, e.by, px, py)
@@ -74,7 +74,7 @@ _STATEMENTS = (
         AND (_panorama.is_right(px, py, qx, qy, e.ax, e.ay)
             != _panorama.is_right(px, py, qx, qy, e.bx, e.by)))) > 0
     """,
-    # Whether a stretch from p to q may cross an edge: false only where all of it lies a pixel off the edge.
+    # Whether the step from p to q may cross an edge: false only if all of it is more than a pixel away.
     """
     CREATE MACRO _panorama.off(e, x, y) AS ((e.bx - e.ax) * (y - e.ay) - (e.by - e.ay) * (x - e.ax))
         / greatest(abs(e.bx - e.ax) + abs(e.by - e.ay), 1e-9)
@@ -91,7 +91,7 @@ _STATEMENTS = (
         'left': s._left, 'right': s._right, 'top': s._top, 'bottom': s._bottom}
         FROM _panorama.shapes s WHERE s._video = video AND s._zone = zone)
     """,
-    # The border of a zone is crossed inwards by what was outside and is inside. Most steps are far from it.
+    # Crossing a zone inwards means: p is outside and q is inside. Most steps are far away: test bounds first.
     """
     CREATE MACRO _panorama.shape_crossed(s, way, px, py, qx, qy) AS CASE
         WHEN s IS NULL OR px IS NULL THEN NULL
@@ -113,7 +113,7 @@ _STATEMENTS = (
 
 
 def _one_line(sql: str) -> str:
-    """SQL without its layout; before names are put in, whose spaces are their own."""
+    """SQL without its layout. Apply it before names are filled in: their spaces must stay."""
     return " ".join(sql.split())
 
 
@@ -135,7 +135,7 @@ FROM (SELECT segment, track_id, frame, x1, y1, x2, y2, lag(x1) OVER w AS from_x1
       WINDOW w AS (PARTITION BY segment, track_id ORDER BY frame)) b
 JOIN {videos} v ON v.segment = b.segment
 """)
-# Between samples a box moves straight on, so whatever crosses at some frame crosses between two samples.
+# Between samples a box moves in a straight line, so every crossing lies between two samples.
 _CROSSING = _one_line("""
 SELECT b.track_id FROM ({steps}) b JOIN _panorama.shapes s ON s._video = b.video AND s._zone IN ({zones})
 WHERE b.from_y2 IS NOT NULL AND _panorama.may_cross(s._edges,
@@ -145,7 +145,7 @@ _KINDS = "SELECT zone, kind FROM _panorama.zones"
 
 
 def add_shapes(connection: duckdb.DuckDBPyConnection, shapes: Sequence[Shape]) -> None:
-    """Make the relation `zones` and what predicates of space call; videos and boxes are there already."""
+    """Create the relation `zones` and the macros for predicates of space, once videos and boxes exist."""
     rows = [
         {
             **{"zone": shape.name, "camera": shape.camera, "kind": shape.kind},
@@ -172,9 +172,9 @@ def touching(zones: Sequence[str], crossed: Sequence[str], videos: str, tracks: 
 
     Args:
         zones: the shapes.
-        crossed: those of them that must be crossed; more tracks are left out.
-        videos: name of the videos that matter; boxes of no other one are looked at.
-        tracks: name of a relation of the tracks that matter, None for all.
+        crossed: those of them that must be crossed, which excludes more tracks.
+        videos: name of the relation of the videos that matter; boxes of others are not read.
+        tracks: name of a relation of the tracks that matter; None for all.
     """
     beside = [name for name in zones if name not in crossed]
     parts = [_near(beside, videos, tracks)] if beside else []
@@ -189,17 +189,17 @@ def _listed(zones: Sequence[str]) -> str:
 
 
 def _near(zones: Sequence[str], videos: str, tracks: str | None) -> str:
-    """SQL of the tracks whose boxes come into the rectangle around a shape."""
+    """SQL of the tracks whose boxes, over all samples, reach the bounding box of a shape."""
     among = f" AND track_id IN (SELECT track_id FROM {tracks})" if tracks is not None else ""
     return _TOUCHING.format(zones=_listed(zones), videos=videos, among=among)
 
 
 def steps(zone: str, videos: str | None = None, tracks: str | None = None) -> str:
-    """SQL of the boxes of tracks that come near a shape, each with the box before it, from_x1 to from_y2.
+    """SQL of the boxes of tracks near a shape, each with the previous box as from_x1 to from_y2.
 
     Args:
-        videos: SQL of the names of the videos that matter, None for all.
-        tracks: SQL of the track_ids that matter, None for all.
+        videos: SQL of the names of the videos that matter; None for all.
+        tracks: SQL of the track_ids that matter; None for all.
     """
     of = "_panorama.videos" if videos is None else f"(FROM _panorama.videos WHERE video IN ({videos}))"
     near = _near((zone,), of, None if tracks is None else f"({tracks})")

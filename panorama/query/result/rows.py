@@ -71,7 +71,7 @@ def rows_of(table: pa.Table, types: Sequence[str]) -> list[Row]:
 
 @contextmanager
 def _nothing_collected() -> Iterator[None]:
-    """Context manager without garbage collection, which frees nothing here and took most of the time."""
+    """Switch garbage collection off in a block: it frees nothing here, but took most of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

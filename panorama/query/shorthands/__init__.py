@@ -1,1 +1,1 @@
-"""A shorthand enters as it was typed; a plan leaves, made of frozen values, rule by rule."""
+"""A shorthand as typed comes in; a plan of frozen values goes out, made rule by rule."""

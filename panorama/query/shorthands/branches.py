@@ -1,4 +1,4 @@
-"""Turns a condition into alternatives: a tree over leaves enters, branches of what is seen leave."""
+"""A condition tree over leaves comes in; alternatives go out, each with what must and must not be seen."""
 
 from __future__ import annotations
 
@@ -36,44 +36,44 @@ from panorama.query.shorthands.plan import (
 from panorama.query.shorthands.space import PLACE, pair_of
 
 MAX_BRANCHES = 64
-"""More alternatives than this come from conditions that no person wrote; each is a piece of SQL."""
+"""No person writes conditions with more alternatives than this; each becomes a piece of SQL."""
 
 
 @dataclass(frozen=True, slots=True)
 class All:
-    """Bound parts that all hold."""
+    """All of the bound parts hold."""
 
     items: tuple[Bound, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Any:
-    """Bound parts of which one holds."""
+    """At least one of the bound parts holds."""
 
     items: tuple[Bound, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Opposite:
-    """The opposite of a bound part."""
+    """The bound part does not hold."""
 
     item: Bound
 
 
 Bound: TypeAlias = Seen | Leaf | PlannedSequence | All | Any | Opposite
-"""A condition whose predicates on score and box have found their entities."""
+"""A condition whose predicates on score and box are bound to their entities."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What surrounds a part of a condition.
+    """The context of a part of a condition.
 
     Attributes:
-        conditions: on the match or its box, to bind to the entities inside.
-        finals: on the merged moment, to bind likewise; only inside NOT, and on the view in brackets.
-        required: whether the conditions must be used even where no entity is inside.
-        negated: whether the part stands inside NOT.
-        accompanied: whether something else must be there, too, at the same time.
+        conditions: on the match or its box, to bind to the entities in the part.
+        finals: on the merged moment, to bind likewise; used inside NOT, and for the view inside parentheses.
+        required: whether the conditions must be used even if the part has no entity.
+        negated: whether the part is inside NOT.
+        accompanied: whether something else must be present at the same time.
     """
 
     conditions: tuple[Leaf, ...] = ()
@@ -90,14 +90,14 @@ _LISTED = re.compile(
 
 
 def _listed(condition: str) -> frozenset[str] | None:
-    """The names that a condition on the column `entity` lists; None where only DuckDB can tell them."""
+    """The names in a plain condition `entity = ...` or `entity IN (...)`; None if only DuckDB can tell."""
     if not _LISTED.fullmatch(condition):
         return None
     return frozenset(text[1:-1].replace("''", "'") for text in re.findall(_TEXT, condition))
 
 
 class Binder:
-    """Binds predicates on score, band, track and box to the entities that stand beside them in an AND."""
+    """Binds predicates on score, band, track and box to the entities beside them in an AND."""
 
     def __init__(self, query: Query, names_where: Callable[[str], tuple[str, ...]]) -> None:
         self._query = query
@@ -109,7 +109,7 @@ class Binder:
         return Seen("known", self._query.entities)
 
     def bind(self, condition: Condition, scope: Scope | None = None) -> Bound:
-        """The condition with every predicate in its place."""
+        """The condition with its predicates bound to entities."""
         scope = scope or Scope()
         if isinstance(condition, Sequence):
             return self._sequence(condition, scope)
@@ -133,7 +133,8 @@ class Binder:
             if _names_entity(item):
                 others.append(item)
                 continue
-            # Brackets around an AND with an entity are a scope of their own; without one they mean nothing.
+            # Parentheses around an AND with an entity are a scope of their own; without an entity they mean
+            # nothing.
             for part in conjuncts(self._opened(item)):
                 if self._holds_alone(part):
                     loose.append(part)
@@ -143,7 +144,7 @@ class Binder:
         self._check_brackets(others)
         finals = tuple(leaf for leaf in rows if self._is_of_the_moment(leaf, scope))
         positive = [part for part in others if not isinstance(part, Not)]
-        if positive or own or scope.conditions:  # there is a track, whichever alternative holds
+        if positive or own or scope.conditions:  # a track is present, whichever alternative holds
             own += [leaf for leaf in map(self._joined, loose) if self._asks_for_a_track(leaf)]
             loose = []
         direct = any(not isinstance(part, Or) for part in positive)
@@ -163,9 +164,9 @@ class Binder:
         return All(tuple(parts))
 
     def _is_of_the_moment(self, leaf: Leaf, scope: Scope) -> bool:
-        """Whether a condition on the row is one on the moments beside it, not on what becomes of them.
+        """Whether a condition on the row concerns the moments beside it, not the resulting row.
 
-        In brackets with an entity and beside others, it is the view of that entity that is meant.
+        In parentheses with an entity, and beside other parts, it concerns the view of that entity.
         """
         if self._query.target != "moments" or leaf.columns <= VIDEO_COLUMNS:
             return False
@@ -173,12 +174,12 @@ class Binder:
         return scope.negated or (scope.accompanied and of_view)
 
     def _plain(self, condition: Condition, scope: Scope) -> Bound:
-        """A part without any entity: on the row, or on a track that it implies."""
+        """Bind a part without an entity: to the row, or to a track that it implies."""
         condition = self._opened(condition)
         if isinstance(condition, And):
             return self._and(condition, scope)
         if isinstance(condition, Or) and self._holds_alone(condition):
-            # What asks for no track also holds where there is none.
+            # Alternatives that need no track also hold without one.
             return _either([self.bind(item, scope) for item in condition.items])
         leaf = self._joined(condition)
         if self._asks_for_a_track(leaf):
@@ -188,7 +189,7 @@ class Binder:
         return leaf
 
     def _implied(self, scope: Scope) -> Seen:
-        """What a predicate on score (some entity) or on a box (some track) asks for by itself."""
+        """What a predicate on a score (some entity) or on a box (some track) requires by itself."""
         scored = any(leaf.columns & MATCH_COLUMNS for leaf in scope.conditions)
         if scored or self._query.target == "moments":
             return Seen("known", self._query.entities, scope.conditions, scope.finals)
@@ -216,7 +217,7 @@ class Binder:
         return PlannedSequence(sequence.kinds, sides, sequence.within_seconds, scope.finals)
 
     def _side(self, side: Condition, sequence: Sequence, scope: Scope) -> tuple[Branch, ...]:
-        """One side of FOLLOWED BY: any condition that has moments."""
+        """One side of FOLLOWED BY and the like: any condition that has moments."""
         branches = spread(self.bind(side, Scope(scope.conditions)), self._query)
         if not all(branch.looks_for_something for branch in branches):
             raise QueryError(
@@ -228,7 +229,7 @@ class Binder:
         return branches
 
     def _check_brackets(self, others: list[Condition]) -> None:
-        """entity = 'X' AND inside('gate') FOLLOWED BY ... does not mean what it looks like."""
+        """Refuse entity = 'X' AND inside('gate') FOLLOWED BY ..., which does not mean what it seems to."""
         for item in others:
             if isinstance(item, Sequence) and len(others) > 1 and not all(map(_names_entity, item.sides)):
                 kind = item.kinds[0]
@@ -240,7 +241,7 @@ class Binder:
                 )
 
     def _asks_for_a_track(self, leaf: Leaf) -> bool:
-        """Whether a leaf can be answered only with a track at hand."""
+        """Whether a leaf can be evaluated only with a track."""
         if leaf.columns & self._bound_alone:
             self._check_mixture(leaf)
         return self._names_a_track(leaf)
@@ -251,13 +252,13 @@ class Binder:
         return "similarity" in leaf.calls and self._query.target in ("frames", "moments")
 
     def _opened(self, condition: Condition) -> Condition:
-        """NOT pushed down to the leaves where some of them ask for a track and others do not."""
+        """Push NOT down to the leaves if some of them need a track and others do not."""
         if {self._names_a_track(leaf) for leaf in leaves(condition)} != {True, False}:
             return condition
         return _pushed(condition, False)
 
     def _holds_alone(self, condition: Condition) -> bool:
-        """Whether a part, some of whose leaves ask for a track, can hold where there is none."""
+        """Whether a part with both kinds of leaves can hold without a track."""
         mixed = len({self._names_a_track(leaf) for leaf in leaves(condition)}) == 2
         return mixed and not self._needs_a_track(condition)
 
@@ -269,7 +270,7 @@ class Binder:
         return any(map(self._names_a_track, leaves(condition)))
 
     def _check_mixture(self, leaf: Leaf) -> None:
-        """A moment's score is decided before its tracks are merged, its times and box after."""
+        """Refuse mixtures: a moment's score is decided before tracks are merged, its times and box after."""
         mixed = leaf.columns & (ROW_COLUMNS["moments"] - {"track_id"})
         if self._query.target == "moments" and mixed:
             names = ", ".join(sorted(mixed))
@@ -280,7 +281,7 @@ class Binder:
             )
 
     def _joined(self, condition: Condition) -> Leaf:
-        """A part without entities as one piece of text."""
+        """Join a part without entities into one leaf."""
         if isinstance(condition, Leaf):
             return condition
         found = list(leaves(condition))
@@ -292,7 +293,7 @@ class Binder:
 
 
 def _either(items: list[Bound]) -> Bound:
-    """One of the parts; entities that are looked for in the same way are looked for together."""
+    """At least one of the parts; neighbours that look for entities in the same way are merged."""
     kept: list[Bound] = []
     for item in items:
         last = kept[-1] if kept else None
@@ -316,7 +317,7 @@ def _names_entity(condition: Condition) -> bool:
 
 
 def as_text(condition: Condition) -> str:
-    """A condition without entities as SQL."""
+    """A condition without entities, as SQL."""
     if isinstance(condition, Leaf):
         return condition.text
     if isinstance(condition, Not):
@@ -328,14 +329,14 @@ def as_text(condition: Condition) -> str:
 
 
 def negated(leaf: Leaf) -> Leaf:
-    """The opposite of a leaf; a NULL stays unknown, as in SQL."""
+    """The opposite of a leaf; NULL stays NULL, as in SQL."""
     text = f"NOT ({leaf.text})"
     times, others = leaf.other_times, leaf.times
     return Leaf(leaf.start, leaf.stop, text, leaf.columns, None, leaf.calls, None, times, others)
 
 
 def _pushed(condition: Condition, opposite: bool) -> Condition:
-    """A condition without entities in which NOT stands before leaves only, by De Morgan."""
+    """A condition without entities whose NOTs stand before leaves only, by De Morgan's laws."""
     if isinstance(condition, Leaf):
         return negated(condition) if opposite else condition
     if isinstance(condition, Not):
@@ -347,7 +348,7 @@ def _pushed(condition: Condition, opposite: bool) -> Condition:
 
 
 def spread(bound: Bound, query: Query) -> tuple[Branch, ...]:
-    """The alternatives of a bound condition, NOT pushed down to what is seen.
+    """The alternatives of a bound condition, with NOT pushed down to the parts.
 
     Raises:
         QueryError: there are more than MAX_BRANCHES.

@@ -1,10 +1,10 @@
-"""Comparisons of `time` with wall-clock text enter; windows of time, and SQL that tests them, leave.
+"""Comparisons of `time` with wall-clock text come in; time windows and SQL that tests them go out.
 
-A wall clock is the camera's own: local time, which runs on from a video's first frame. Text is read as
+A wall clock is the camera's own: local time, which runs on from the first frame of a video. Texts mean:
 
     '10:00', '10:00:30'               a time of day, on any date
     '2026-03-01 10:00', TIMESTAMP     an instant
-    '2026-03-01', DATE                a whole day: <= reaches to its end, > begins after it
+    '2026-03-01', DATE                a whole day: <= includes all of it, > begins after it
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sqlglot import exp
 
 DAY_SECONDS = 86400
 MARGIN_SECONDS = 1.0
-"""What only leaves out work keeps videos and tracks this near to a bound, however they were rounded."""
+"""Filters that only save work keep videos and tracks within this margin, so that rounding loses none."""
 MARGIN = f"INTERVAL {MARGIN_SECONDS:g} SECOND"
 
 FORMS = "'10:00', '2026-03-01' or '2026-03-01 10:00', in the camera's local time"
@@ -31,12 +31,12 @@ _NOW = frozenset(("now", "today", "get_current_timestamp", "transaction_timestam
 
 
 class ClockError(ValueError):
-    """A constant is no wall-clock time, or is compared in a way that means nothing."""
+    """A constant is not a wall-clock time, or a comparison with it has no meaning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instants:
-    """From `low` to `high`, None for no end; usually half-open."""
+    """From `low` to `high`; None for an open end. Half-open by default."""
 
     low: datetime | None = None
     high: datetime | None = None
@@ -46,7 +46,7 @@ class Instants:
 
 @dataclass(frozen=True, slots=True)
 class Daytime:
-    """Every day from `low` to `high`, in seconds after midnight; over midnight where `high` is less."""
+    """Daily from `low` to `high`, in seconds after midnight; across midnight if `high` is less than `low`."""
 
     low: float = 0.0
     high: float = DAY_SECONDS
@@ -59,13 +59,13 @@ Window: TypeAlias = Instants | Daytime
 
 @dataclass(frozen=True, slots=True)
 class ClockTest:
-    """Whether a time lies in a window, or outside of it."""
+    """Tests whether a time lies in a window, or outside of it."""
 
     window: Window
     outside: bool = False
 
     def opposite(self) -> ClockTest:
-        """The same window, the other side."""
+        """The test for the other side of the same window."""
         return ClockTest(self.window, not self.outside)
 
     def row_sql(self) -> str:
@@ -74,17 +74,17 @@ class ClockTest:
         return f"NOT ({inside})" if self.outside else inside
 
     def overlap_sql(self, start: str, end: str) -> str:
-        """SQL that says whether some time of the interval from `start` to `end`, half-open, passes."""
+        """SQL that tells whether any time in the half-open interval from `start` to `end` passes."""
         windows = _around(self.window) if self.outside else (self.window,)
         return " OR ".join(f"({_overlap(window, start, end)})" for window in windows) or "false"
 
     def video_sql(self) -> str:
-        """SQL over the stored videos: whether any time of a video can pass."""
+        """SQL over the stored videos that tells whether any time of a video can pass."""
         end = clock_seconds("start_clock", "duration")
         return self.overlap_sql(f"(start_clock - {MARGIN})", f"({end} + {MARGIN})")
 
     def track_sql(self) -> str:
-        """The same over tracks that carry their video's start as `video_clock`."""
+        """The same over tracks that have their video's start as `video_clock`."""
         start, end = (clock_seconds("video_clock", edge) for edge in ("start_time", "end_time"))
         return self.overlap_sql(f"({start} - {MARGIN})", f"({end} + {MARGIN})")
 
@@ -93,12 +93,12 @@ class ClockTest:
 
 
 def clock_seconds(base: str, seconds: str) -> str:
-    """SQL of the wall-clock time so many seconds after `base`."""
+    """SQL of the wall-clock time that lies `seconds` after `base`."""
     return f"{base} + to_microseconds(CAST(round({seconds} * 1e6) AS BIGINT))"
 
 
 def is_daytime(text: str) -> bool:
-    """Whether text has the form of a time of day."""
+    """Whether a text has the form of a time of day."""
     return _DAYTIME.fullmatch(text) is not None
 
 
@@ -113,7 +113,7 @@ def names_clock(node: exp.Expr) -> bool:
 
 
 def names_moment(node: exp.Expr) -> bool:
-    """Whether some part of a predicate compares `time` with a date or timestamp that is computed."""
+    """Whether some part of a predicate compares `time` with a computed date or timestamp."""
     for part in node.find_all(*SIGNS, exp.Between):
         operands = [part.this, part.args.get("expression"), part.args.get("low"), part.args.get("high")]
         operands = [item for item in operands if isinstance(item, exp.Expr)]
@@ -133,13 +133,13 @@ def _is_moment(node: exp.Expr) -> bool:
 
 
 def clock_test(node: exp.Expr, is_interval: bool) -> ClockTest:
-    """What a predicate on `time` asks of the wall clock.
+    """The wall-clock test that a predicate on `time` stands for.
 
     Args:
-        is_interval: whether rows are intervals, which an instant can lie in.
+        is_interval: whether rows are intervals, which can contain an instant.
 
     Raises:
-        ClockError: it is no comparison with a constant, or one that no row can satisfy.
+        ClockError: it is not a comparison with a constant, or no row can satisfy it.
     """
     if isinstance(node, exp.Paren):
         return clock_test(node.this, is_interval)
@@ -159,7 +159,7 @@ def clock_test(node: exp.Expr, is_interval: bool) -> ClockTest:
     if sign in ("=", "<>"):
         return ClockTest(_exactly(value, is_interval), sign == "<>")
     if (sign in (">", ">=") and value.value == DAY_SECONDS) or (sign == "<" and value.value == 0):
-        return ClockTest(Daytime(), outside=True)  # there is nothing of a day behind its end or before it
+        return ClockTest(Daytime(), outside=True)  # nothing of a day lies after its end or before it
     return ClockTest(_side(sign, value))
 
 
@@ -170,7 +170,7 @@ MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "<>": "<>"}
 
 
 def is_time(node: exp.Expr) -> bool:
-    """Whether it is the column `time`."""
+    """Whether a node is the column `time`."""
     return isinstance(node, exp.Column) and node.name.lower() == "time"
 
 
@@ -184,7 +184,7 @@ def _is_text(node: exp.Expr) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Constant:
-    """What a text stands for: a time of day in seconds, or an instant; `is_day` for a date alone."""
+    """The value of a text: a time of day in seconds, or an instant; `is_day` for a date without a time."""
 
     value: float | datetime
     is_day: bool = False
@@ -227,7 +227,7 @@ def _exactly(constant: _Constant, is_interval: bool) -> Window:
 
 
 def _begin(value: float | datetime) -> float | datetime:
-    """Where a window begins: at the end of a day the next one does."""
+    """The beginning of a window; 24:00 is the beginning of the next day."""
     return 0.0 if value == DAY_SECONDS else value
 
 
@@ -265,7 +265,7 @@ def _window(
 
 
 def _around(window: Window) -> tuple[Window, ...]:
-    """What a window leaves of time."""
+    """The windows outside of a window."""
     if isinstance(window, Instants):
         before = Instants(None, window.low, False, window.low_open) if window.low else None
         after = Instants(window.high, None, window.high_closed) if window.high else None
@@ -273,7 +273,7 @@ def _around(window: Window) -> tuple[Window, ...]:
     low = window.high if window.high < DAY_SECONDS else 0.0
     high = window.low if window.low > 0 else float(DAY_SECONDS)
     if window.low == window.high:
-        return (Daytime(),)  # all of the day but one instant, and no interval lies in an instant
+        return (Daytime(),)  # all of the day but one instant, and no interval fits into an instant
     if (low, high) == (0.0, DAY_SECONDS):
         return ()
     return (Daytime(low, high, window.high_closed, window.low_open),)
@@ -292,14 +292,14 @@ def _row(window: Window) -> str:
 
 
 def _overlap(window: Window, start: str, end: str) -> str:
-    """Some t of [start, end) lies in the window."""
+    """SQL that tells whether some t of [start, end) lies in the window."""
     sign = "<=" if window.high_closed else "<"
     if isinstance(window, Instants):
         low = f"{end} > {_timestamp(window.low)}" if window.low else ""
         high = f"{start} {sign} {_timestamp(window.high)}" if window.high else ""
         return " AND ".join(part for part in (high, low) if part)
     length = window.high - window.low + (DAY_SECONDS if window.high < window.low else 0)
-    # The last day on which the window opens before the interval ends; no other day suits better.
+    # The last day on which the window opens before the interval ends; if that one fails, all do.
     opens = f"{DAY_SECONDS} * (ceil((epoch({end}) - {window.low!r}) / {DAY_SECONDS}) - 1) + {window.low!r}"
     return f"epoch({start}) {sign} {opens} + {float(length)!r}"
 

@@ -1,4 +1,4 @@
-"""The values of a condition: trees of AND, OR, NOT over leaves that keep their text."""
+"""Parts of a parsed condition come in; a tree of AND, OR and NOT goes out, over leaves with their text."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ SequenceKind = Literal[
 ]  # fmt: skip
 
 MAX_TIMES = 64
-"""More alternatives of time than this count as any time."""
+"""With more alternative times than this, a condition counts as possible at any time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Seconds that every answer lies in; None is open. Only ever used to leave out work."""
+    """Seconds between which every answer lies; None for an open end. Used only to save work."""
 
     low: float | None = None
     high: float | None = None
 
     @property
     def empty(self) -> bool:
-        """Whether no instant lies in it."""
+        """Whether no instant lies between them."""
         return self.low is not None and self.high is not None and self.low > self.high
 
     def within(self, other: Bounds) -> Bounds:
-        """What both leave."""
+        """The intersection of both."""
         lows = [value for value in (self.low, other.low) if value is not None]
         highs = [value for value in (self.high, other.high) if value is not None]
         return Bounds(max(lows, default=None), min(highs, default=None))
@@ -41,23 +41,23 @@ class Bounds:
 ANY_TIME = Bounds()
 
 Times: TypeAlias = tuple[Bounds, ...]
-"""Alternatives, one of which a row lies in or overlaps; none where it may be at any time."""
+"""Alternatives; a row lies in one of them or overlaps it. () if it may be at any time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One predicate, whose text goes to DuckDB as typed; two are equal wherever they stand.
+    """One predicate, whose text goes to DuckDB as typed. Leaves compare equal regardless of their position.
 
     Attributes:
-        start, stop: its place in the statement, in characters.
-        text: what DuckDB gets for it.
-        columns: the columns of the shorthand that it names, lower case.
-        node: as parsed, None for text made by a rule.
-        calls: functions that it calls, lower case.
-        clock: what it asks of the wall clock, None where that is nothing, or nothing that a rule understands.
-        times: when it holds; none where it asks for no seconds.
-        other_times: when its opposite holds.
-        told: what people read for it, '' for its text.
+        start, stop: its characters in the statement, [start, stop).
+        text: the SQL for DuckDB.
+        columns: the columns of the shorthand that it names, in lower case.
+        node: the parsed predicate; None for text made by a rule.
+        calls: functions that it calls, in lower case.
+        clock: its wall-clock test; None if it has none, or none that a rule understands.
+        times: when it can hold; () for any time.
+        other_times: when its opposite can hold; () for any time.
+        told: text for users instead of `text`; '' for none.
     """
 
     start: int = field(compare=False)
@@ -73,39 +73,39 @@ class Leaf:
 
     @property
     def may_select(self) -> bool:
-        """Whether it may hold a SELECT of its own, which may read more than the row that it is asked of."""
+        """Whether it may contain a SELECT of its own, which may read more than the row it is checked on."""
         return "select" in self.text.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of them."""
+    """All of the items hold."""
 
     items: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """At least one of them."""
+    """At least one of the items holds."""
 
     items: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """Its opposite."""
+    """The item does not hold."""
 
     item: Condition
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """Conditions on moments and how the intervals of each must lie to those of the next.
+    """Conditions on moments, and how the intervals of each side must lie relative to those of the next.
 
     Attributes:
-        kinds: the operators between the sides, one fewer than these; only the last may begin with NOT.
-        within_seconds: the longest gap at each operator, None for any.
-        start: place of the first operator in the statement.
+        kinds: the operators between the sides, one fewer than sides; only the last may begin with NOT.
+        within_seconds: the longest gap at each operator; None for any.
+        start: position of the first operator in the statement.
     """
 
     kinds: tuple[SequenceKind, ...]
@@ -115,11 +115,11 @@ class Sequence:
 
 
 Condition: TypeAlias = Leaf | And | Or | Not | Sequence
-"""What WHERE says."""
+"""A parsed WHERE."""
 
 
 def leaves(condition: Condition) -> Iterator[Leaf]:
-    """All leaves, in the order written."""
+    """All leaves, in the order of the text."""
     if isinstance(condition, Leaf):
         yield condition
     elif isinstance(condition, Not):
@@ -133,7 +133,7 @@ def leaves(condition: Condition) -> Iterator[Leaf]:
 
 
 def times_of(condition: Condition, opposite: bool = False) -> Times:
-    """When a condition, or its opposite, can hold."""
+    """When a condition, or its opposite, can hold; () for any time."""
     if isinstance(condition, Leaf):
         return condition.other_times if opposite else condition.times
     if isinstance(condition, Not):
@@ -152,13 +152,13 @@ def times_of(condition: Condition, opposite: bool = False) -> Times:
 
 
 def any_of(parts: Iterable[Times]) -> Times:
-    """When one of several conditions can hold."""
+    """When at least one of several conditions can hold; () for any time."""
     found = list(parts)
     return tuple(dict.fromkeys(bounds for part in found for bounds in part)) if all(found) else ()
 
 
 def with_leaves(condition: Condition, changed: Callable[[Leaf], Condition]) -> Condition:
-    """The condition with every leaf changed."""
+    """The condition with `changed` applied to every leaf."""
     if isinstance(condition, Leaf):
         return changed(condition)
     if isinstance(condition, Not):
@@ -169,7 +169,7 @@ def with_leaves(condition: Condition, changed: Callable[[Leaf], Condition]) -> C
 
 
 def conjuncts(condition: Condition | None) -> tuple[Condition, ...]:
-    """The parts that must all hold, nested ANDs opened."""
+    """The parts that must all hold, with nested ANDs flattened."""
     if condition is None:
         return ()
     if isinstance(condition, And):

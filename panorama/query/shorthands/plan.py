@@ -1,4 +1,4 @@
-"""The values of a plan: a shorthand as its rules see it, from its condition to branches to compile."""
+"""The parts of a shorthand come in; the values of its plan go out, from its condition to its branches."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ Target = Literal["frames", "moments", "tracks", "crops"]
 Source = Literal["known", "unknown", "any"]
 
 GAP_SECONDS = 1.0
-"""Tracks of an entity closer than this are one moment: trackers lose a thing for about as long when something
-passes before it, and people who leave and return need longer."""
+"""Tracks of an entity closer than this form one moment.
+
+Trackers lose a thing for about as long when something passes in front of it; people who leave and return take
+longer.
+"""
 
 _VIDEO = ("video", "camera", "uri", "duration")
 _SPAN = ("start_clock", "end_clock")
@@ -41,7 +44,7 @@ OUTPUT: dict[str, tuple[str, ...]] = {
     "tracks": ("video", "track_id", "start_time", "end_time"),
     "crops": ("crop_id", "video", "track_id", "frame", "time", "x1", "y1", "x2", "y2"),
 }
-"""Columns that a shorthand returns, in order; tracks and crops add entity, score and similarity if asked."""
+"""Columns that a shorthand returns, in order; tracks and crops add entity, score and similarity on demand."""
 
 ORDER: dict[str, tuple[str, ...]] = {
     "frames": ("video", "frame", "entity", "track_id"),
@@ -49,19 +52,19 @@ ORDER: dict[str, tuple[str, ...]] = {
     "tracks": ("video", "start_time", "track_id", "entity"),
     "crops": ("crop_id", "video", "entity"),
 }
-"""The default order of rows, which also breaks ties of an ORDER BY."""
+"""The default order of rows; it also breaks ties of an ORDER BY."""
 
 KEY: dict[str, tuple[str, ...]] = {
     "frames": ("video", "frame"),
     "tracks": ("video", "track_id"),
     "crops": ("video", "crop_id"),
 }
-"""What must be the same for two entities to be seen together."""
+"""The columns that must be equal for two entities to be seen together."""
 
 VIDEO_COLUMNS = frozenset(_VIDEO)
 MATCH_COLUMNS = frozenset(_MATCH)
 VIEW_COLUMNS = frozenset(("track_id", "frame", *_BOX))
-"""Of a moment, those that its best view has."""
+"""The columns of a moment that come from its best view."""
 CLOCK_COLUMNS = frozenset(("clock", *_SPAN))
 ROW_COLUMNS: dict[str, frozenset[str]] = {
     "frames": frozenset(("frame", "time", "clock")),
@@ -71,7 +74,7 @@ ROW_COLUMNS: dict[str, frozenset[str]] = {
     ),
     "crops": frozenset(("crop_id", "track_id", "frame", "time", "clock", "quality", *_BOX)),
 }
-"""Columns that a row of the target has whether or not an entity is seen in it."""
+"""Columns that a row of the target has even if no entity is seen in it."""
 
 SEEN_COLUMNS: dict[str, frozenset[str]] = {
     "frames": frozenset(("track_id", *_BOX)),
@@ -79,20 +82,20 @@ SEEN_COLUMNS: dict[str, frozenset[str]] = {
     "tracks": frozenset(),
     "crops": frozenset(),
 }
-"""Columns that a row has only through a track: a condition on them asks for one."""
+"""Columns that a row has only through a track: a condition on them requires one."""
 
 OVERLAP_TARGETS = ("moments", "tracks")
-"""Targets that have an interval of time: a condition on `time` asks whether it overlaps."""
+"""Targets whose rows have a time interval: a condition on `time` tests whether the interval overlaps."""
 
 
 def columns_of(target: str) -> tuple[str, ...]:
-    """Every column that a condition on the target may name, for messages."""
+    """Every column that a condition on the target may name; messages list them."""
     others = VIDEO_COLUMNS | MATCH_COLUMNS | ROW_COLUMNS[target] | SEEN_COLUMNS[target] | {"entity"}
     return (*OUTPUT[target], *sorted(others - set(OUTPUT[target])))
 
 
 def columns_to_add(target: str) -> tuple[str, ...]:
-    """Every column that may be named behind the target: an interval has no `time` of its own."""
+    """Every column that may be named after the target; intervals have no `time` of their own."""
     intervals = target in OVERLAP_TARGETS
     return tuple(name for name in columns_of(target) if not (intervals and name == "time"))
 
@@ -112,15 +115,15 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """That a track of one of some entities is there.
+    """A track of one of some entities is present.
 
     Attributes:
-        source: 'known' for tracks matched to `names`, 'unknown' for tracks matched to nothing, 'any' for
-            every track whether or not it is matched.
+        source: 'known' for tracks matched to `names`, 'unknown' for tracks matched to nothing, 'any' for all
+            tracks, matched or not.
         names: entities, sorted; empty unless the source is 'known'.
         conditions: on the match, its track or its box.
-        finals: moments only: on the merged moment.
-        pair: a condition on two boxes of `names` at once; both are there where it holds.
+        finals: on the merged moment; for moments only.
+        pair: a condition on the boxes of both `names`, which are both present when it holds; None for none.
     """
 
     source: Source
@@ -131,7 +134,7 @@ class Seen:
 
     @property
     def placed(self) -> tuple[Leaf, ...]:
-        """The conditions on the place of a track, which has one at every frame."""
+        """The conditions on the place of a track, which changes from frame to frame."""
         return tuple(leaf for leaf in self.conditions if PLACE in leaf.columns)
 
     @property
@@ -145,11 +148,11 @@ class Branch:
     """One way to satisfy a condition: everything in it must hold.
 
     Attributes:
-        seen: what must be there; its rows are returned.
-        unseen: what must not be there.
+        seen: what must be present; its rows are returned.
+        unseen: what must not be present.
         where: conditions on the row itself.
-        sequences: moments only: chains, of which a moment must be there; their rows are returned.
-        unsequenced: moments only: chains of which no moment must be there.
+        sequences: chains that must occur; their moments are returned. For moments only.
+        unsequenced: chains that must not occur. For moments only.
     """
 
     seen: tuple[Seen, ...] = ()
@@ -160,17 +163,17 @@ class Branch:
 
     @property
     def looks_for_something(self) -> bool:
-        """Whether it is about more than rows."""
+        """Whether it looks for a track or a chain, not only for rows."""
         return bool(self.seen or self.unseen or self.sequences or self.unsequenced)
 
     @property
     def times(self) -> Times:
-        """When its rows can be; those of a chain are of several times."""
+        """When its rows can be; () if it has chains, whose moments lie at several times."""
         return () if self.sequences or self.unsequenced else times_of(And(self.where))
 
     @property
     def needs_absence(self) -> bool:
-        """Whether it holds only where something is not found."""
+        """Whether it holds only if something is not found."""
         sides = [side for sequence in self.sequences for sides in sequence.sides for side in sides]
         unknown = any(seen.source == "unknown" for seen in self.seen)
         lacking = any(sequence.lacks_last for sequence in self.sequences)
@@ -179,7 +182,7 @@ class Branch:
         )
 
     def every_seen(self) -> tuple[Seen, ...]:
-        """All things to look for, those of its chains included."""
+        """All things to look for, including those in its chains."""
         chains = (*self.sequences, *self.unsequenced)
         sides = (branch for chain in chains for side in chain.sides for branch in side)
         return (*self.seen, *self.unseen, *(item for branch in sides for item in branch.every_seen()))
@@ -187,12 +190,12 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class PlannedSequence:
-    """A chain of conditions on moments: each moment has its counterpart in the next and in the last side.
+    """A chain of conditions on moments: each moment needs a counterpart in the next side.
 
     Attributes:
-        sides: of each condition the alternatives.
-        kinds, within_seconds: of the operators between them.
-        finals: on the moments found.
+        sides: the alternatives of each condition.
+        kinds, within_seconds: of the operators between the sides.
+        finals: conditions on the moments found.
     """
 
     kinds: tuple[str, ...]
@@ -202,7 +205,7 @@ class PlannedSequence:
 
     @property
     def lacks_last(self) -> bool:
-        """Whether the last side is what must not be there, as in a NOT FOLLOWED BY b."""
+        """Whether the last side must not occur, as in a NOT FOLLOWED BY b."""
         return self.kinds[-1].startswith("NOT ")
 
 
@@ -212,26 +215,26 @@ class Query:
 
     Attributes:
         number: distinguishes the shorthands of one statement.
-        sql, start: the statement and where the shorthand begins, for errors.
-        columns: names behind the target, each with its place in the statement.
-        condition: WHERE as typed, later resolved.
-        order, limit, offset: text of the clauses, None where absent.
+        sql, start: the statement and the position of the shorthand in it, for errors.
+        columns: names after the target, each with its position in the statement.
+        condition: WHERE as typed, later resolved; None without WHERE.
+        order, limit, offset: text of the clauses; None if absent.
         alone, grouped: see `extensions.Extension`.
-        entities: every name of the album.
+        entities: all names in the album.
         branches: the condition as alternatives.
-        shared: conditions on the video that all branches have.
-        bounds: of time, over all branches; none where rows are intervals.
+        shared: conditions on the video that all branches share.
+        bounds: of the time of all branches; open if rows are intervals.
         shapes: each track looked for must touch one of these, if there are any.
-        crossed: those of them that it must also cross.
-        clock_at: place of the first comparison of time with the wall clock, None where there is none.
-        clocks: of every branch, what the wall clock must show in all its rows; empty where one asks nothing.
-        first_rows: how many rows are enough, None where all are needed.
-        best_first: whether those are the rows of the best score, not the first of the default order.
-        similarity: SQL of the similarity asked for, to show as a column.
+        crossed: those of the shapes that it must also cross.
+        clock_at: position of the first condition on the wall clock; None if there is none.
+        clocks: for each branch, the wall-clock tests that all its rows pass; () if some branch has none.
+        first_rows: number of rows that are enough; None if all are needed.
+        best_first: whether these are the rows with the best score, not the first ones in the default order.
+        similarity: SQL of the similarity in the condition or ORDER BY, which can be returned as a column.
         by_similarity: whether ORDER BY names a similarity, which only a track has.
-        clause_at: where the text of ORDER_BY, LIMIT and OFFSET begins in the statement.
-        contract: the accuracy asked for, None for that of the calibration.
-        budget_seconds: how long matching may take, None for as long as it needs.
+        clause_at: the texts of ORDER_BY, LIMIT and OFFSET, each with its position in the statement.
+        contract: the required accuracy; None for the accuracy of the calibration.
+        budget_seconds: how long matching may take; None for no limit.
     """
 
     target: Target
@@ -262,11 +265,11 @@ class Query:
     budget_seconds: float | None = None
 
     def video_clock_sql(self) -> str:
-        """SQL over the stored videos that leaves out those in which the wall clock rules out every row."""
+        """SQL over the stored videos that excludes those whose wall clock rules out all rows; '' for none."""
         return self._clocks_sql(ClockTest.video_sql)
 
     def track_clock_sql(self) -> str:
-        """The same over tracks with their video's start as `video_clock`; '' where merging may move them."""
+        """The same over tracks with their video's start as `video_clock`; '' if merging may move times."""
         return self._clocks_sql(ClockTest.track_sql) if self.target in ("frames", "crops") else ""
 
     def _clocks_sql(self, tested: Callable[[ClockTest], str]) -> str:
@@ -274,7 +277,7 @@ class Query:
         return " OR ".join(f"({branch})" for branch in branches)
 
     def every_leaf(self) -> tuple[Leaf, ...]:
-        """The predicates of WHERE in order; none where there is no WHERE."""
+        """The predicates of WHERE in order; () without WHERE."""
         return () if self.condition is None else tuple(leaves(self.condition))
 
     def every_seen(self) -> tuple[Seen, ...]:
@@ -288,10 +291,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What rules may ask.
+    """Services for the rules.
 
     Attributes:
-        names_where: the entities for which a condition on the column `entity` holds.
+        names_where: returns the entities for which a condition on the column `entity` holds.
     """
 
     names_where: Callable[[str], tuple[str, ...]]

@@ -1,4 +1,4 @@
-"""The rewrite rules of the shorthand: a Query enters each, a Query nearer to plain SQL leaves."""
+"""A Query comes in; the Query rewritten by all rules goes out, closer to plain SQL."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _TEXT_COLUMNS = frozenset({"entity", "video", "band", "camera"})
 
 
 def check_names(query: Query, context: Context) -> Query:
-    """Every column must be one that the target has, every predicate of a pair a condition of its own."""
+    """Check that the target has every column, and that each predicate of a pair is a condition of its own."""
     known = frozenset(columns_of(query.target))
     for leaf in query.every_leaf():
         for name in sorted(leaf.columns - known - {PLACE}):
@@ -68,7 +68,7 @@ def check_names(query: Query, context: Context) -> Query:
 
 
 def check_columns(query: Query, context: Context) -> Query:
-    """Every name behind the target must be a column that its rows can have."""
+    """Check that every column after the target exists in its rows."""
     known = columns_to_add(query.target)
     for name, place in query.columns:
         if name in known or (name == "similarity" and query.similarity is not None):
@@ -84,7 +84,7 @@ def check_columns(query: Query, context: Context) -> Query:
 
 
 def _meant_text(leaf: Leaf, name: str, sql: str) -> str:
-    """A hint where an unknown column is compared with a column of text: quotes were forgotten or double."""
+    """A hint if an unknown column is compared with a text column: quotes are missing or double."""
     for column in leaf.node.find_all(exp.Column) if leaf.node is not None else ():
         beside = column.parent
         while isinstance(beside, exp.Sub):
@@ -98,7 +98,7 @@ def _meant_text(leaf: Leaf, name: str, sql: str) -> str:
 
 
 def check_sequences(query: Query, context: Context) -> Query:
-    """FOLLOWED BY, BEFORE, DURING and OVERLAPS stand between moments."""
+    """Check that FOLLOWED BY, BEFORE, DURING and OVERLAPS are used in SELECT moments only."""
     if query.condition is not None and query.target != "moments":
         for sequence in _sequences(query.condition):
             raise QueryError(
@@ -120,10 +120,10 @@ def _sequences(condition: Condition) -> list[Sequence]:
 
 
 def resolve_entities(query: Query, context: Context) -> Query:
-    """Every name compared with `entity` must be registered.
+    """Check that every name compared with `entity` is registered.
 
     Raises:
-        UnknownEntity: with near names.
+        UnknownEntity: with similar names.
     """
     for leaf in query.every_leaf():
         if leaf.node is None or "entity" not in leaf.columns:
@@ -141,7 +141,7 @@ def resolve_entities(query: Query, context: Context) -> Query:
 
 
 def check_bands(query: Query, context: Context) -> Query:
-    """Every constant compared with `band` must be a band: a misspelt one would give no rows and no word."""
+    """Check that every constant compared with `band` is a band: a misspelt one would just give no rows."""
     for leaf in query.every_leaf():
         if leaf.node is None or "band" not in leaf.columns:
             continue
@@ -154,7 +154,7 @@ def check_bands(query: Query, context: Context) -> Query:
 
 
 def _compared(node: exp.Expr, column: str) -> list[str | int | float]:
-    """Constants that a column is compared with by =, <> or IN."""
+    """The constants that a column is compared with by =, <> or IN."""
 
     def is_it(side: exp.Expr) -> bool:
         return isinstance(side, exp.Column) and side.name.lower() == column
@@ -172,16 +172,16 @@ def _compared(node: exp.Expr, column: str) -> list[str | int | float]:
 
 
 def branch_out(query: Query, context: Context) -> Query:
-    """The condition as alternatives, conditions on score and box bound to the entities beside them."""
+    """Split the condition into alternatives; bind conditions on score and box to the entities beside them."""
     if query.condition is None and query.target == "moments":
         return replace(query, branches=_every_moment(query))
     binder = Binder(query, context.names_where)
     branches = (Branch(),) if query.condition is None else spread(binder.bind(query.condition), query)
     if query.target == "frames" and query.by_similarity:
-        # A frame has no similarity, the tracks in it have: without an entity, any track is asked.
+        # A frame has no similarity of its own, only its tracks have: without an entity, look for any track.
         branches = tuple(b if b.seen else replace(b, seen=(Seen("any"),)) for b in branches)
     if query.target == "moments":
-        # Without any entity, SELECT moments means the moments of all of them.
+        # SELECT moments without an entity means the moments of all entities.
         everything = binder.everything()
         branches = tuple(b if b.looks_for_something else replace(b, seen=(everything,)) for b in branches)
     return replace(query, branches=branches)
@@ -192,7 +192,7 @@ def _every_moment(query: Query) -> tuple[Branch, ...]:
 
 
 def check_terms(query: Query, context: Context) -> Query:
-    """An accuracy is promised of one entity at a time; within a time, what is not found tells nothing."""
+    """Check that an accuracy concerns one entity only, and that no time limit is combined with an absence."""
     if query.budget_seconds is not None and any(branch.needs_absence for branch in query.branches):
         raise QueryError(
             "WITHIN n SECONDS returns what was found in time; NOT and IS NULL need the whole search",
@@ -216,7 +216,7 @@ def check_terms(query: Query, context: Context) -> Query:
 
 
 def push_filters(query: Query, context: Context) -> Query:
-    """Conditions on the video that every branch has are taken out of them, and time bounds are noted."""
+    """Take the conditions on the video that all branches share out of them, and record time bounds."""
     branches = query.branches
     if not branches:
         return query
@@ -228,10 +228,10 @@ def push_filters(query: Query, context: Context) -> Query:
     )
     bounds = Bounds()
     if query.target not in OVERLAP_TARGETS:
-        # Merging may move the ends of a row: its time says nothing of each track that it is made of.
+        # Merging may move the ends of a row, so its time says nothing about each of its tracks.
         bounds = _hull(any_of(branch.times for branch in branches))
     clocks = tuple(tuple(leaf.clock for leaf in branch.where if leaf.clock) for branch in pruned)
-    # Where one alternative may hold at any time, no video can be left out.
+    # If one alternative can hold at any time, no video can be excluded.
     query = replace(query, clocks=clocks if all(clocks) else ())
     return replace(query, branches=pruned, shared=shared, bounds=bounds)
 
@@ -244,12 +244,12 @@ def _hull(times: Times) -> Bounds:
 
 
 def limit_to_shapes(query: Query, context: Context) -> Query:
-    """Where all that is looked for must touch a shape, only videos that have it and tracks near it matter."""
+    """If everything looked for must touch a shape, keep only videos with that shape and tracks near it."""
     seen = query.every_seen()
     leaves = [[leaf for leaf in item.conditions if shape_of(leaf)] for item in seen]
     if not all(leaves):
         return query
-    # Of several, a crossing leaves the fewest tracks.
+    # If there are several, prefer a crossing, which leaves the fewest tracks.
     touched = [next((leaf for leaf in some if steps_in([leaf])), some[0]) for some in leaves]
     names = tuple(sorted({shape_of(leaf) or "" for leaf in touched}))
     inside = {shape_of(leaf) for leaf in touched if not steps_in([leaf])}
@@ -262,7 +262,7 @@ def limit_to_shapes(query: Query, context: Context) -> Query:
 
 
 def stop_early(query: Query, context: Context) -> Query:
-    """A LIMIT in the default order, or by score, needs only the first tracks, if these decide the rows."""
+    """A LIMIT in the default order or by score needs only the first tracks, if these determine the rows."""
     best_first = query.order is not None and query.order.upper().split() == ["SCORE", "DESC"]
     numbers = [whole_number(text) if text is not None else 0 for text in (query.limit, query.offset)]
     simple = (
@@ -280,14 +280,14 @@ def stop_early(query: Query, context: Context) -> Query:
 
 
 def _tracks_decide(query: Query, best_first: bool) -> bool:
-    """Whether the matched tracks of the one thing looked for say which rows there will be."""
+    """Whether the matched tracks of the only thing looked for determine the rows."""
     branch = query.branches[0]
     if len(branch.seen) != 1 or branch.unseen or branch.where:
         return False
     seen = branch.seen[0]
-    if seen.pair is not None:  # of its frames, only those that its counterpart shares count
+    if seen.pair is not None:  # only those of its frames that the counterpart shares count
         return False
-    # Without a score no track is better than another.
+    # Without a score, no track is better than another.
     if seen.source != "known" and (best_first or query.target == "moments"):
         return False
     if query.target == "moments":
@@ -297,7 +297,7 @@ def _tracks_decide(query: Query, best_first: bool) -> bool:
 
 
 def whole_number(text: str) -> int | None:
-    """The number that the text of a LIMIT is, None where it is an expression."""
+    """The number in the text of a LIMIT; None if it is an expression."""
     stripped = text.strip()
     return int(stripped) if stripped.isascii() and stripped.isdigit() and len(stripped) < 16 else None
 
@@ -320,18 +320,18 @@ RULES: tuple[Rule, ...] = (
     limit_to_shapes,
     stop_early,
 )
-"""In this order: names first, so that errors come before work; what saves work last."""
+"""The order matters: names come first, so that errors precede work; rules that save work come last."""
 
 
 def apply_rules(query: Query, context: Context) -> Query:
-    """The Query after every rule."""
+    """Apply all rules to the Query."""
     for rule in RULES:
         query = rule(query, context)
     return query
 
 
 def needed_videos(query: Query) -> str | None:
-    """A condition on the video that every answer satisfies and that needs no matching, None without one."""
+    """A condition on videos that every answer satisfies and that needs no matching; None if there is none."""
     texts = [f"({leaf.text})" for leaf in query.shared if not leaf.may_select]
     texts += [f"({text})" for text in (query.video_clock_sql(),) if text]
     return " AND ".join(texts) if texts else None

@@ -1,4 +1,4 @@
-"""Reads one shorthand: its sqlglot tree enters, a Query with its condition as typed leaves."""
+"""The sqlglot tree of one shorthand comes in; a Query with its condition as typed goes out."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ UNIT_SECONDS = {
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What reading a shorthand needs to know of the statement around it.
+    """What the reader of a shorthand needs to know about the statement around it.
 
     Attributes:
         sql: the statement as typed.
-        render: text of [start, stop) for DuckDB, with inner extensions rewritten and parameters filled in.
-        entities: every name of the album.
+        render: returns the text of [start, stop) for DuckDB, with inner extensions rewritten and parameters
+            filled in.
+        entities: all names in the album.
     """
 
     sql: str
@@ -83,17 +84,17 @@ def read_shorthand(node: exp.Expr, extension: Extension, number: int, reading: R
 
 
 def _condition(node: exp.Expr, reading: Reading) -> Condition:
-    """The condition tree; what is not AND, OR, NOT or brackets becomes a leaf."""
+    """The condition tree; everything except AND, OR, NOT, sequences and parentheses becomes a leaf."""
     if isinstance(node, exp.Paren):
         inner = node.this
-        # Brackets around a condition keep its meaning; around a value they belong to a leaf.
+        # Parentheses around a condition do not change it; around a value they belong to a leaf.
         if isinstance(inner, (exp.And, exp.Or, exp.Not, exp.Paren, Sequenced)) or "span" in inner.meta:
             return _condition(inner, reading)
     if isinstance(node, exp.And):
         return And(tuple(_condition(part, reading) for part in _operands(node, exp.And)))
     if isinstance(node, exp.Or):
         return Or(tuple(_condition(part, reading) for part in _operands(node, exp.Or)))
-    # `entity NOT IN (...)` is parsed as NOT too, but its operand was not read as a condition of its own.
+    # `entity NOT IN (...)` is parsed as NOT too, but its operand was not parsed as a separate condition.
     if isinstance(node, exp.Not) and "span" in node.this.meta:
         return Not(_condition(node.this, reading))
     if isinstance(node, Sequenced):
@@ -112,7 +113,7 @@ def _operands(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
 
 
 def _sequence(node: exp.Expr, reading: Reading) -> Sequence:
-    """A chain a FOLLOWED BY b FOLLOWED BY c; one in brackets is a side of its own."""
+    """A chain a FOLLOWED BY b FOLLOWED BY c; a chain in parentheses is one side."""
     links: list[exp.Expr] = [node]
     while isinstance(links[0].this, Sequenced):
         links.insert(0, links[0].this)
@@ -126,7 +127,7 @@ def _sequence(node: exp.Expr, reading: Reading) -> Sequence:
 
 
 def _seconds(interval: exp.Expr, reading: Reading) -> float:
-    """How long INTERVAL 30 SECONDS or INTERVAL '30 seconds' is."""
+    """Length of INTERVAL 30 SECONDS or INTERVAL '30 seconds', in seconds."""
     amount = interval.this
     unit = interval.args.get("unit")
     name = unit.name.upper().rstrip("S") if unit is not None else ""
@@ -169,9 +170,9 @@ def _leaf(node: exp.Expr, reading: Reading) -> Leaf:
 
 
 def _inside_query(node: exp.Expr, root: exp.Expr) -> bool:
-    """Whether a nested SELECT lies between a node and its root: then its columns are the nested query's own.
+    """Whether a nested SELECT lies between a node and its root, so that its columns belong to that query.
 
-    A lambda's own names do not count either.
+    Also True for the own names of a lambda.
     """
     parent: exp.Expr | None = node
     while parent is not None:
@@ -192,7 +193,7 @@ def _names(nodes: Items[exp.Expr]) -> list[exp.Expr]:
 
 
 def column_position(leaf: Leaf, name: str) -> int:
-    """Where a leaf names a column."""
+    """The position at which a leaf names a column; the leaf's own position if it is unknown."""
     if leaf.node is not None:
         for column in leaf.node.find_all(exp.Column):
             if column.name.lower() == name:
@@ -203,7 +204,7 @@ def column_position(leaf: Leaf, name: str) -> int:
 
 
 def constant(node: exp.Expr) -> str | int | float | None:
-    """The text or number that a node stands for; None where it is anything else."""
+    """The text or number in a constant node; None if the node is anything else."""
     if isinstance(node, exp.Paren):
         return constant(node.this)
     if isinstance(node, exp.Neg):

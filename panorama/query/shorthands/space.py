@@ -1,4 +1,4 @@
-"""The predicates of space: a call with its arguments enters, SQL over boxes leaves."""
+"""A call of a predicate of space comes in, with its arguments; SQL over boxes goes out."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from panorama.query.shorthands.conditions import Leaf
 from panorama.query.text.quoting import quote_name, quote_number, quote_text
 
 PLACE = "a place"
-"""What a leaf with a predicate on a shape reads, beside its columns: a box of a track at a frame."""
+"""Pseudo-column that a leaf with a predicate on a shape reads: the box of a track at a frame."""
 
 _ANCHORS = {"foot": "{p}y2 - 0.5", "centre": "({p}y1 + {p}y2) / 2", "center": "({p}y1 + {p}y2) / 2"}
-"""Which point of a box counts -> its y; x is the middle. The foot lies in the lowest row of pixels."""
+"""Names of the point of a box that counts -> its y; x is the middle. The foot is in the lowest pixel row."""
 _WAYS = ("in", "out", "any")
 
 
@@ -29,11 +29,11 @@ class Predicate:
     """One predicate of space.
 
     Attributes:
-        kind: 'shape', of a box and a named shape; 'step', of a box, the one before it and a named shape;
-            'pair', of boxes a and b.
+        kind: 'shape' for a box and a named shape; 'step' for a box, the previous box and a named shape;
+            'pair' for boxes a and b.
         usage: as error messages show it.
-        sql: of a pair: the condition, with {0}, {1}, ... for the numbers that follow the names.
-        numbers: how many of those.
+        sql: for a pair: the condition, with {0}, {1}, ... for the numbers after the names.
+        numbers: how many numbers follow the names.
     """
 
     kind: Literal["shape", "step", "pair"]
@@ -54,12 +54,12 @@ PREDICATES: dict[str, Predicate] = {
         numbers=1,
     ),
 }
-"""Every predicate of space by name: a further one of boxes a and b is one more entry."""
+"""Every predicate of space by name; add one entry for a new predicate of boxes a and b."""
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name without quotes among the arguments: that of a relation."""
+    """An argument without quotes: the name of a relation."""
 
     text: str
 
@@ -70,11 +70,11 @@ class Call:
 
     Attributes:
         name: of the predicate.
-        arguments: constants, and names of relations.
-        target: of the shorthand whose condition it stands in, None in plain SQL.
-        shapes: named shapes of the library -> their kinds.
-        sql, start: the statement and its place there, for errors.
-        videos, tracks: in plain SQL, SQL of the names and ids of those that can matter, None for all.
+        arguments: constants and names of relations.
+        target: of the shorthand whose condition contains the call; None in plain SQL.
+        shapes: returns the named shapes of the library -> their kinds.
+        sql, start: the statement and the position of the call in it, for errors.
+        videos, tracks: in plain SQL, SQL of the names and ids of those that can matter; None for all.
     """
 
     name: str
@@ -87,21 +87,22 @@ class Call:
     tracks: str | None = None
 
     def refuse(self, message: str) -> NoReturn:
-        """Raise with the place of the call."""
+        """Raise a QueryError at the position of the call."""
         raise QueryError(message, self.sql, self.start)
 
     def refuse_usage(self) -> NoReturn:
-        """Raise with what is expected."""
+        """Raise a QueryError that shows the usage."""
         self.refuse(f"expected {PREDICATES[self.name].usage}")
 
 
 def call_sql(call: Call) -> str:
-    """What DuckDB gets in the place of a call.
+    """The SQL that replaces a call.
 
-    In a condition on frames, moments and crops it is asked of one box; on tracks, of any of a track's.
+    In a condition on frames, moments and crops it tests one box; on tracks, it holds if any box of the track
+    passes.
 
     Raises:
-        QueryError: the arguments are not those of the predicate, or name a shape that is not there.
+        QueryError: the arguments do not fit the predicate, or name a shape that does not exist.
     """
     predicate = PREDICATES[call.name]
     if predicate.kind == "pair":
@@ -126,7 +127,7 @@ def call_sql(call: Call) -> str:
 
 
 def _point(prefix: str, anchor: str = "foot") -> str:
-    """x and y of the point of a box that counts, the box's columns after a prefix."""
+    """x and y of the point of a box that counts; the box's columns have the prefix."""
     return f"({prefix}x1 + {prefix}x2) / 2, {_ANCHORS[anchor].format(p=prefix)}"
 
 
@@ -176,20 +177,20 @@ def _check_shape(call: Call, name: str) -> None:
 
 
 def columns_read(calls: frozenset[str]) -> frozenset[str]:
-    """What a leaf with these calls reads beside the columns that it names."""
+    """What a leaf with these calls reads besides the columns that it names."""
     kinds = {PREDICATES[name].kind for name in calls & PREDICATES.keys()}
     return frozenset({"entity"} if "pair" in kinds else ()) | frozenset({PLACE} if kinds - {"pair"} else ())
 
 
 def steps_in(leaves: Sequence[Leaf]) -> bool:
-    """Whether any of the leaves asks where a track came from."""
+    """Whether any of the leaves tests a step of a track, from the previous box to this one."""
     return any(PREDICATES[name].kind == "step" for leaf in leaves for name in leaf.calls & PREDICATES.keys())
 
 
 def pair_of(leaf: Leaf) -> tuple[str, str] | None:
-    """The two entities that a leaf compares, None where it is no predicate of a pair.
+    """The two entities that a leaf compares; None if it is not a predicate of a pair.
 
-    Only the call alone is one: `near('A', 'B', 9) = true` is not.
+    The leaf must be the call alone: `near('A', 'B', 9) = true` is not one.
     """
     node = leaf.node
     if not _is_call(node, ("pair",)) or node is None or len(node.expressions) < 2:
@@ -199,7 +200,7 @@ def pair_of(leaf: Leaf) -> tuple[str, str] | None:
 
 
 def shape_of(leaf: Leaf) -> str | None:
-    """The shape that a track must touch to satisfy a leaf, None where there is none."""
+    """The shape that a track must touch to satisfy a leaf; None if there is none."""
     node = leaf.node
     if not _is_call(node, ("shape", "step")) or node is None or not node.expressions:
         return None

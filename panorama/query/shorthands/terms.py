@@ -1,4 +1,4 @@
-"""What a question asks of its answer besides rows: an accuracy, a time."""
+"""What a query requires of its answer besides rows comes in: an accuracy or a time; values go out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Contract:
     """WITH PRECISION >= 0.95 or WITH RECALL >= 0.9.
 
     Attributes:
-        start: its place in the statement.
+        start: its position in the statement.
     """
 
     kind: Literal["precision", "recall"]
@@ -24,11 +24,11 @@ class Contract:
 
 
 class Budget:
-    """WITHIN n SECONDS, once its time runs.
+    """WITHIN n SECONDS, counted from the start of the statement.
 
     Attributes:
-        seconds: as asked for.
-        cut: what was left undone when the time was over, for people; nothing where all was done.
+        seconds: the limit.
+        cut: what was left undone when the time was up, as text for users; [] if nothing was.
     """
 
     def __init__(self, seconds: float, started: float) -> None:
@@ -38,5 +38,5 @@ class Budget:
 
     @property
     def left(self) -> float:
-        """Seconds that are left, 0 where the time is over."""
+        """Seconds left; 0 if the time is up."""
         return max(self._deadline - time.perf_counter(), 0.0)

@@ -1,4 +1,4 @@
-"""Rules about time: conditions on `time` enter, conditions on the instants or spans of rows leave."""
+"""Conditions on `time` come in; conditions on the instants or intervals of rows go out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from panorama.query.shorthands.shorthand import column_position, constant
 from panorama.query.text.quoting import quote_number
 
 _FLIPPED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "=": "<>", "<>": "="}
-# Some t of [start_time, end_time) with t < v, and so on.
+# For example: some t of [start_time, end_time) satisfies t < v.
 _OVERLAPS = {
     "<": "start_time < {v}",
     "<=": "start_time <= {v}",
@@ -48,7 +48,7 @@ _LATEST = sys.float_info.max
 
 
 def find_clock(query: Query, context: Context) -> Query:
-    """Notes the first question of the wall clock, which needs videos that have one."""
+    """Record the position of the first condition on the wall clock, which needs videos that have one."""
     found = [leaf.start for leaf in query.every_leaf() if _asks_clock(leaf) or leaf.columns & CLOCK_COLUMNS]
     return replace(query, clock_at=min(found)) if found else query
 
@@ -58,10 +58,10 @@ def _asks_clock(leaf: Leaf) -> bool:
 
 
 def _clock_test(leaf: Leaf, query: Query) -> ClockTest:
-    """What a leaf that names the wall clock asks of it.
+    """The wall-clock test of a leaf that compares `time` with wall-clock text.
 
     Raises:
-        QueryError: the comparison cannot be read.
+        QueryError: the comparison cannot be understood.
     """
     assert leaf.node is not None
     try:
@@ -71,7 +71,7 @@ def _clock_test(leaf: Leaf, query: Query) -> ClockTest:
 
 
 def check_moments(query: Query, context: Context) -> Query:
-    """Refuses to compare `time` with a date that is computed: of today's, nobody knows where its day ends."""
+    """Refuse to compare `time` with a computed date: it is unclear whether that means the whole day."""
     column, takes = "clock", "clock takes"
     if query.target in OVERLAP_TARGETS:
         column, takes = "start_clock", "start_clock and end_clock take"
@@ -89,7 +89,7 @@ def check_moments(query: Query, context: Context) -> Query:
 
 
 def split_negated(query: Query, context: Context) -> Query:
-    """`time NOT BETWEEN a AND b` is the opposite of a condition, as NOT in front of it is."""
+    """Make `time NOT BETWEEN a AND b` a NOT of a condition, as if NOT stood before it."""
     if query.target not in OVERLAP_TARGETS or query.condition is None:
         return query
 
@@ -103,7 +103,7 @@ def split_negated(query: Query, context: Context) -> Query:
 
 
 def clock_rows(query: Query, context: Context) -> Query:
-    """Where rows are instants, wall-clock text is compared with the row's own `clock`."""
+    """For rows that are instants: compare wall-clock text with the row's own `clock`."""
     if query.target in OVERLAP_TARGETS or query.condition is None:
         return query
 
@@ -118,7 +118,7 @@ def clock_rows(query: Query, context: Context) -> Query:
 
 
 def note_times(query: Query, context: Context) -> Query:
-    """Notes of each condition on `time` which seconds it leaves; it stays as typed."""
+    """Record in each condition on `time` the seconds at which it can hold; its text stays as typed."""
     if query.condition is None:
         return query
 
@@ -133,7 +133,7 @@ def note_times(query: Query, context: Context) -> Query:
 
 
 def _seconds(comparisons: list[tuple[str, float]]) -> Times:
-    """The one stretch that comparisons leave together; nothing where that is any time."""
+    """The one interval that several comparisons leave together; () if that is any time."""
     bounds = Bounds()
     for sign, value in comparisons:
         low = value if sign in (">", ">=", "=") and value > -math.inf else None
@@ -143,12 +143,12 @@ def _seconds(comparisons: list[tuple[str, float]]) -> Times:
 
 
 def _finite(value: float | None) -> float | None:
-    """A bound as SQL and matching can compute with it: past infinity there is as little as past this."""
+    """A bound as a finite number, which SQL and matching can compute with."""
     return None if value is None else max(-_LATEST, min(value, _LATEST))
 
 
 def overlap_times(query: Query, context: Context) -> Query:
-    """Where rows are intervals, a condition on `time` asks whether the interval overlaps."""
+    """For rows that are intervals: make a condition on `time` test whether the interval overlaps."""
     if query.target not in OVERLAP_TARGETS or query.condition is None:
         return query
     return replace(query, condition=_overlap(query.condition, query, False))
@@ -158,7 +158,7 @@ def _overlap(condition: Condition, query: Query, negated: bool) -> Condition:
     if isinstance(condition, Leaf):
         return _overlap_leaf(condition, query, negated) if "time" in condition.columns else condition
     if isinstance(condition, Not):
-        # NOT of a time is the other times; NOT of an entity at a time is that it was not there then.
+        # NOT of a time means the other times. NOT of an entity at a time means that it was not there then.
         flips = not any("entity" in leaf.columns for leaf in leaves(condition.item))
         return Not(_overlap(condition.item, query, negated != flips))
     if isinstance(condition, Sequence):
@@ -203,7 +203,7 @@ def _overlap_leaf(leaf: Leaf, query: Query, negated: bool) -> Leaf:
 
 
 def time_comparisons(leaf: Leaf) -> list[tuple[str, float]] | None:
-    """What a leaf says of `time`, as (operator, seconds) that all hold; None where it is anything else."""
+    """The comparisons of `time` in a leaf, (operator, seconds), all of which hold; None for anything else."""
     node = leaf.node
     while isinstance(node, exp.Paren):
         node = node.this

@@ -1,1 +1,1 @@
-"""A plan, or SQL around it, enters; SQL that DuckDB runs leaves, and what that needs made beforehand."""
+"""A plan, or the SQL around it, comes in; SQL for DuckDB goes out, and what must be prepared for it."""

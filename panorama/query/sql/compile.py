@@ -1,4 +1,4 @@
-"""Writes a planned shorthand as plain DuckDB SQL: a Query enters, one SELECT over stored tables leaves."""
+"""A planned Query comes in; one SELECT of plain DuckDB SQL over stored tables goes out."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _NULLS = {
 
 
 def compile_query(query: Query) -> str:
-    """The SELECT that answers a shorthand, to stand where it stood."""
+    """The SELECT that replaces a shorthand."""
     names = Names(query.number)
     seen = query.every_seen()
     given = replace(query, first_rows=None) if _first_are_given(query) else query
@@ -81,24 +81,24 @@ def compile_query(query: Query) -> str:
     else:
         body = _pointwise(query, index, names)
     if query.target != "crops" and all(item.source == "known" for item in seen):
-        # What is used once and joins only what is given is planned in its place.
+        # A step that is used once and joins only tables handed over is planned inline.
         steps = [replace(step, kept=step.kept and _uses(step.name, steps, body) > 1) for step in steps]
     return _outer(query, with_steps(steps, body))
 
 
 def _uses(name: str, steps: Sequence[Step], body: str) -> int:
-    """How often a step is named in the others and in what follows them."""
+    """Number of times a step is named in the steps and in the body."""
     return sum(len(re.findall(rf"\b{name}\b", sql)) for sql in (*(step.sql for step in steps), body))
 
 
 def _first_are_given(query: Query) -> bool:
-    """Whether what is handed over leaves a box for the frames of the first tracks only: `worth_following`."""
+    """Whether the boxes handed over cover only the first tracks; see `worth_following`."""
     conditions = any(item.conditions for item in query.every_seen())
     return query.target == "frames" and follows_known(query) and not conditions
 
 
 def output_columns(query: Query) -> tuple[str, ...]:
-    """The columns that the shorthand returns, in order; one that is named and returned anyway stays there."""
+    """The columns that the shorthand returns, in order, each once."""
     columns = OUTPUT[query.target]
     if query.target in ("tracks", "crops"):
         if any(item.source != "any" for branch in query.branches for item in branch.seen):
@@ -135,7 +135,7 @@ def _outer(query: Query, inner: str) -> str:
 
 
 def _rows(query: Query, seen: Seen, j: int) -> str:
-    """Rows of one thing looked for, as the target has them."""
+    """Rows of one thing looked for, in the form of the target."""
     names = Names(query.number)
     tracks = names.tracks(j)
     if query.target == "tracks":
@@ -157,7 +157,7 @@ def _rows(query: Query, seen: Seen, j: int) -> str:
 
 
 def _universe(query: Query, names: Names) -> str:
-    """Every row that the target has, without entities."""
+    """Every row of the target, without entities."""
     nothing = {column: f"NULL::{kind} AS {column}" for column, kind in _NULLS.items()}
     match = ", ".join(nothing[column] for column in ("entity", "score", "band"))
     video = OWN_VIDEO.format("v")
@@ -180,10 +180,11 @@ def _universe(query: Query, names: Names) -> str:
 
 
 def _pointwise(query: Query, index: dict[Seen, int], names: Names) -> str:
-    """All branches of frames, tracks or crops; rows without entities only where no other branch has any."""
+    """All branches of frames, tracks or crops; rows without entities only if no other branch has the row."""
     key = ", ".join(KEY[query.target])
-    # The same row comes twice where names of two conditions overlap, or two branches hold. One word for all:
-    # DuckDB goes from left to right, and rows behind a UNION ALL are not compared with those before it.
+    # A row may occur twice if the names of two conditions overlap or two branches hold. Use one operator for
+    # all: DuckDB evaluates from left to right, and does not compare rows after a UNION ALL with those before
+    # it.
     union = " UNION ALL " if len(query.branches) == 1 and _disjoint(query.branches[0].seen) else " UNION "
     seeing = [_branch(query, branch, index, names, union) for branch in query.branches if branch.seen]
     lacking = [_branch(query, branch, index, names, union) for branch in query.branches if not branch.seen]
@@ -205,15 +206,15 @@ _ON_DEMAND = re.compile(r"width|height|area|aspect|clock|columns|[*\\\"]", re.IG
 
 
 def _asks_more(text: str) -> bool:
-    """Whether a text of SQL may name a column that a row has on demand only."""
+    """Whether SQL text may name a column that a row has only on demand."""
     return _ON_DEMAND.search(text) is not None
 
 
 def _branch(query: Query, branch: Branch, index: dict[Seen, int], names: Names, union: str) -> str:
-    """Rows of one branch: those of everything seen in it, where all of it is seen and nothing unseen is.
+    """Rows of one branch, if everything in `seen` is present in them and nothing in `unseen`.
 
     Args:
-        union: what puts the rows of things together.
+        union: the operator that joins the rows of different things.
     """
     key = ", ".join(KEY[query.target])
     columns = _ROWS[query.target]

@@ -1,4 +1,4 @@
-"""Writes the SQL of moments: tracks or intervals enter, merged, intersected and ordered intervals leave."""
+"""Tracks or intervals come in; SQL of moments goes out: intervals merged, intersected and ordered."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _SHAPE = (
     f" {clock_seconds('video_clock', 'end_time')} AS end_clock"
 )
 _BEST = ("score", "band", "track_id", "frame", "x1", "y1", "x2", "y2")
-# Tracks of nothing known stay apart: two strangers are not one entity.
+# Unknown tracks stay separate: two strangers are not one entity.
 _PART = "video, entity, CASE WHEN entity IS NULL THEN track_id END"
 
 _IDENTITY = ("entity", "start_time", "end_time", "track_id")
-# a and b are moments of the left and the right side, in the same video.
+# a and b are moments of the left and the right side in the same video.
 _RELATIONS = {
     "FOLLOWED BY": "b.start_time > a.start_time",
     "BEFORE": "b.start_time >= a.end_time",
@@ -32,7 +32,7 @@ _RELATIONS = {
 
 
 def merged(source: str, gap_seconds: float) -> str:
-    """Intervals of one entity in one video no further apart than the gap, as one; the best view stays.
+    """Merge intervals of an entity in a video that are no further apart than the gap; keep the best view.
 
     Args:
         source: SQL with the columns of `COLUMNS`.
@@ -65,8 +65,8 @@ def first_moments(tracks: str, rows: int, best_first: bool) -> str:
     """Only the tracks that the first rows can be merged from, before their boxes are looked up.
 
     Args:
-        tracks: matched ones; each is merged with others of its entity in its video only.
-        best_first: whether rows are in order of score, else in the default order, by video first.
+        tracks: SQL of matched tracks; each merges only with tracks of its entity in its video.
+        best_first: whether rows are ordered by score; otherwise in the default order, by video first.
     """
     marked = (
         f"SELECT *, coalesce(start_time > max(end_time) OVER (PARTITION BY video, entity"
@@ -101,20 +101,20 @@ def moments_intervals(tracks: str, seen: Seen) -> str:
 
 
 def moments_of_branches(branches: Sequence[Branch], rows: Mapping[Seen, str], videos: str) -> str:
-    """Moments of all branches; one that several have is one.
+    """Moments of all branches; a moment that several branches have becomes one.
 
-    A condition that several have from one place of the statement is asked of what these give together: what
-    one alternative leaves of a moment may be shorter than the moment is.
+    If several branches share a condition from one place in the statement, it is checked on their merged
+    moments: the part of a moment in one branch may be shorter than the moment.
 
     Args:
-        rows: name of the intervals of each thing looked for.
-        videos: name of the videos that can hold an answer.
+        rows: name of the table of intervals of each thing looked for.
+        videos: name of the table of videos that can hold an answer.
     """
     return _together([(_branch(branch, rows, videos), branch.where) for branch in branches])
 
 
 def _together(parts: Sequence[tuple[str, tuple[Leaf, ...]]]) -> str:
-    """The moments of some parts, each with the conditions that it still has to satisfy."""
+    """The moments of several parts, each given with the conditions that it still has to satisfy."""
     if len(parts) == 1:
         return _filtered(*parts[0])
     having = Counter(_place(leaf) for _, conditions in parts for leaf in conditions)
@@ -130,12 +130,12 @@ def _together(parts: Sequence[tuple[str, tuple[Leaf, ...]]]) -> str:
 
 
 def _place(leaf: Leaf) -> tuple[int, int, str]:
-    """What tells a condition from the same one elsewhere in the statement."""
+    """Identifies a condition by its position, apart from equal ones elsewhere in the statement."""
     return leaf.start, leaf.stop, leaf.text
 
 
 def _branch(branch: Branch, rows: Mapping[Seen, str], videos: str) -> str:
-    """Moments of one branch, its conditions on rows not yet asked."""
+    """Moments of one branch, before its conditions on rows are checked."""
     present = [rows[item] for item in branch.seen]
     absent = [rows[item] for item in branch.unseen]
     steps: list[str] = []
@@ -158,10 +158,11 @@ def _filtered(sql: str, conditions: Sequence[Leaf]) -> str:
 
 
 def _sequence(chain: PlannedSequence, rows: Mapping[Seen, str], videos: str) -> str:
-    """Moments of all sides that are part of a whole chain.
+    """Moments of all sides that are part of a complete chain.
 
-    From the first side to the last those that have a counterpart before; then back, those with one behind.
-    The side behind a NOT has no moments to show: of those before it, the ones without a counterpart are kept.
+    A pass from first to last keeps moments with a counterpart in the previous side; a pass back keeps those
+    with one in the next side. If the last side is negated, it returns no moments: moments of the side before
+    it are kept only without a counterpart.
     """
     sides = [moments_of_branches(side, rows, videos) for side in chain.sides]
     steps = [f"_side{i} AS MATERIALIZED ({sql})" for i, sql in enumerate(sides)]
@@ -186,22 +187,22 @@ def _sequence(chain: PlannedSequence, rows: Mapping[Seen, str], videos: str) -> 
 
 
 def _relation(chain: PlannedSequence, i: int) -> str:
-    """How a moment a of side i and b of the next must lie."""
+    """The condition that a moment a of side i and a moment b of the next side satisfy."""
     relation, within = _RELATIONS[chain.kinds[i].removeprefix("NOT ")], chain.within_seconds[i]
     if within is not None:
         relation += f" AND b.start_time - a.end_time <= {within!r}"
-    # A moment is not its own counterpart where both sides name one entity; a part of it is another one.
+    # If both sides name one entity, a moment is not its own counterpart; but a part of it can be.
     own, found = (", ".join(f"{side}.{column}" for column in _IDENTITY) for side in "ab")
     other = f"({own}) IS DISTINCT FROM ({found})"
     return f"a.video = b.video AND {relation} AND {other}"
 
 
 def _swept(present: Sequence[str], absent: Sequence[str], videos: str) -> str:
-    """Cuts time where an interval begins or ends, keeps the pieces where the branch holds, joins them.
+    """Cut time at the ends of all intervals, keep the pieces where the branch holds, and join these.
 
     Args:
-        present, absent: names of intervals that must, and must not, be there.
-        videos: name of the videos that can hold an answer.
+        present, absent: names of the tables of intervals that must, and must not, contain a piece.
+        videos: name of the table of videos that can hold an answer.
     """
     edges = " UNION ".join(
         f"SELECT video, {edge} AS t FROM {name}"
@@ -219,7 +220,7 @@ def _swept(present: Sequence[str], absent: Sequence[str], videos: str) -> str:
     tests += [f"NOT {inside.format(row=name)}" for name in absent]
     held = f"SELECT * FROM ({pieces}) p WHERE {' AND '.join(tests)}"
     if not present:
-        # Intervals may reach past the duration that the container claims; time outside is no moment.
+        # Intervals may exceed the duration in the container; time outside of it is no moment.
         empty = (
             "SELECT v.video, v.camera, v.uri, v.duration, v.video_clock, p.a AS start_time, p.b AS end_time,"
             " NULL::VARCHAR AS entity, NULL::DOUBLE AS score, NULL::VARCHAR AS band,"

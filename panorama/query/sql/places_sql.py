@@ -1,4 +1,4 @@
-"""Writes the SQL of places: tracks looked for enter, their boxes in every frame leave."""
+"""The tracks looked for come in; SQL of their boxes in every frame goes out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from panorama.query.sql.tracks_sql import Names, track_steps, with_steps
 
 
 def follows_known(query: Query) -> bool:
-    """Whether tracks that matched, and no others, are followed through every frame."""
+    """Whether matched tracks, and no others, are followed through every frame."""
     followed = [item for item in query.every_seen() if frame_by_frame(query, item)]
     return bool(followed) and all(item.source == "known" for item in followed)
 
@@ -27,19 +27,19 @@ def tracks_to_follow(query: Query) -> str:
 
 
 def places_from_files(query: Query) -> str:
-    """SQL of the table of places of a shorthand that follows known tracks, where they are too many."""
+    """SQL of the boxes for a shorthand that follows known tracks, if these are too many to hand over."""
     names = Names(query.number)
     return with_steps(track_steps(query, names), every_place(query, query.every_seen(), names))
 
 
 def places_in(query: Query) -> str:
-    """The name of what holds a box for every frame: where the tracks are known, a table that is given."""
+    """The name of the table with a box for every frame; for known tracks, the one that was handed over."""
     names = Names(query.number)
     return places_of(names.matches) if follows_known(query) else names.places
 
 
 def every_place(query: Query, seen: tuple[Seen, ...], names: Names) -> str:
-    """Boxes of every frame of the tracks looked for: each sample reaches to the next one.
+    """SQL of a box for every frame of the tracks looked for; a sample's box holds until the next sample.
 
     Between two samples the box moves linearly in time; before the first and after the last it stands still.
     """
@@ -78,7 +78,7 @@ def every_place(query: Query, seen: tuple[Seen, ...], names: Names) -> str:
 
 
 def _beside(query: Query, seen: tuple[Seen, ...], j: int, names: Names) -> str:
-    """Leaves out tracks that overlap no track of what must be seen beside them: they decide nothing."""
+    """A condition that excludes tracks that overlap no track of what must be seen beside them."""
     if len(query.branches) != 1 or query.target != "frames":
         return ""
     others = [seen.index(item) for item in query.branches[0].seen if item != seen[j]]

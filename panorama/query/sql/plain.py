@@ -1,7 +1,7 @@
-"""Plain SQL enters; what it can ask of sightings and moments leaves: entities and videos, if certain.
+"""Plain SQL comes in; the entities and videos go out that it can need of sightings and moments, if certain.
 
-A test of an entity is followed down through joins, subqueries and CTEs, as far as leaving out the rows of
-others early cannot change the answer. Whatever is not known to be safe ends the search.
+A condition on an entity is followed through joins, subqueries and CTEs, as long as early removal of the other
+entities' rows cannot change the answer. The search ends at everything that is not known to be safe.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _WITHOUT_ENTITY = frozenset(RELATIONS) - MATCHED_COLUMNS.keys() - {"entities"}
 _NAMES_HIDDEN = frozenset(
     ("table", "query", "query_table", "pivot", "unpivot", "summarize", "describe", "show", "recursive")
 )
-"""Words after which a name may be read in a way that the parser does not show."""
+"""Words after which DuckDB may read a name in a way that the parser does not show."""
 _NOT_ROW_BY_ROW = ("group", "having", "qualify", "limit", "offset", "windows", "sample", "joins", "laterals")
 
 
 def plain_entities(
     sql: str, statement: Statement | None, wanted: set[str], entities: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """The only entities that plain SQL can ask of the relations `wanted`, None where that is not certain."""
+    """The only entities that plain SQL can need of the relations `wanted`; None if that is uncertain."""
     tables = _mentions(sql, statement, wanted)
     if statement is None or tables is None:
         return None
@@ -42,7 +42,7 @@ def plain_entities(
 def plain_videos(
     sql: str, statement: Statement | None, wanted: set[str], select: Callable[[exp.Expr], Select]
 ) -> list[Need]:
-    """For every mention of the relations `wanted`, of which videos it is; empty where it may be of all."""
+    """For every mention of the relations `wanted`, the videos it needs; [] if one may need all."""
     found: list[Need] = []
     for table in _mentions(sql, statement, wanted) or ():
         place = table.parent
@@ -59,19 +59,19 @@ def plain_videos(
 
 
 def _mentions(sql: str, statement: Statement | None, wanted: set[str]) -> list[exp.Expr] | None:
-    """The tables of some names; None where a mention may be one to DuckDB without being one to the parser."""
+    """The tables with the given names; None if DuckDB may read one where the parser sees none."""
     if statement is None:
         return None
     tables: list[exp.Expr] = [
         table for table in statement.tree.find_all(exp.Table) if table.name.lower() in wanted
     ]
     mentions = sum(sql.lower().count(name) for name in wanted)
-    # TABLE sightings, COLUMNS, ...
+    # TABLE sightings, COLUMNS and the like are mentions without an exp.Table.
     return list(tables) if tables and mentions == len(tables) else None
 
 
 def _asked_of(source: exp.Expr, statement: Statement) -> set[str] | None:
-    """The entities that a table or subquery in FROM is asked for; None for possibly all."""
+    """The entities to which a table or subquery in FROM is restricted; None for possibly all."""
     place = source.parent
     select = place.parent if isinstance(place, (exp.From, exp.Join)) else None
     if not isinstance(select, exp.Select) or select.args.get("laterals") or select.args.get("sample"):
@@ -90,7 +90,7 @@ def _asked_of(source: exp.Expr, statement: Statement) -> set[str] | None:
     if where is not None and visible:
         conditions += conjuncts(where.this)
     for join in joins:
-        # A left join keeps the rows of its left side whatever it is ON.
+        # A left join keeps the rows of its left side whatever its ON says.
         inner = not join.args.get("side") and join.args.get("kind") in (None, "", "INNER", "CROSS")
         if join.args.get("on") is not None and (join is place or (inner and visible)):
             conditions += conjuncts(join.args["on"])
@@ -103,13 +103,13 @@ def _asked_of(source: exp.Expr, statement: Statement) -> set[str] | None:
 
 
 def _is_plain(join: exp.Expr) -> bool:
-    """Whether a join is followed, and does not make one `entity` of those of its sides."""
+    """Whether a join can be followed and does not merge the `entity` columns of its sides."""
     using = join.args.get("using") or []
     return is_followed(join) and not any(name.name.lower() == "entity" for name in using)
 
 
 def _alone(source: exp.Expr, select: exp.Expr, statement: Statement) -> bool:
-    """Whether no other source of a SELECT has a column `entity`, so that it needs no name before it."""
+    """Whether no other source of a SELECT has a column `entity`, so that it needs no qualifier."""
     others = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or [])]
     return all(
         other is source
@@ -124,7 +124,7 @@ def _alone(source: exp.Expr, select: exp.Expr, statement: Statement) -> bool:
 
 
 def _asked_outside(select: exp.Expr, statement: Statement) -> set[str] | None:
-    """The entities that the rows of a SELECT are asked for by those around it."""
+    """The entities to which the queries around a SELECT restrict its rows."""
     distinct = select.args.get("distinct")
     if any(select.args.get(name) for name in _NOT_ROW_BY_ROW) or (
         distinct is not None and distinct.args.get("on")
@@ -151,7 +151,7 @@ def _asked_outside(select: exp.Expr, statement: Statement) -> set[str] | None:
 
 
 def _passes_entity(select: exp.Expr) -> bool:
-    """Whether the rows of a SELECT from one source are those of the source, the column `entity` as it was."""
+    """Whether a SELECT from one source passes its rows on, with the column `entity` unchanged."""
     passed = 0
     for item in select.expressions:
         if any(item.find_all(exp.AggFunc, exp.Window, exp.Columns, exp.Anonymous, exp.Explode, exp.Unnest)):
@@ -169,10 +169,11 @@ def _passes_entity(select: exp.Expr) -> bool:
 
 
 def _texts(part: exp.Expr, name: str, source: str, alone: bool) -> set[str] | None:
-    """The texts of a test like entity = 'X' or entity IN ('X', 'Y') where that is the column of a source.
+    """The texts in a condition like entity = 'X' or entity IN ('X', 'Y') on a column of a source; None
+    otherwise.
 
     Args:
-        alone: whether it is also meant by its name alone.
+        alone: whether the column's name without a qualifier also means this source.
     """
     if not isinstance(part, (exp.EQ, exp.In)):
         return None

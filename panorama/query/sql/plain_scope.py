@@ -1,8 +1,8 @@
-"""A call of similarity in plain SQL enters; of which tracks it can be needed, and how much of it, leaves.
+"""A call of similarity in plain SQL comes in; the tracks that it may be needed for go out.
 
-What WHERE says of the rows of one relation, alone or through equal videos or tracks of another one, is asked
-before anything is compared. Only what leaves out rows of no answer is taken: anything that is not certain is
-left to DuckDB, which asks all of it again.
+Conditions in WHERE on one relation, alone or through equal videos or tracks of another, are checked before
+anything is compared. Only rows that can be in no answer are excluded this way. Everything uncertain is left
+to DuckDB, which checks all conditions again.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _SAFE = (
     *(exp.Div, exp.IntDiv, exp.Mod, exp.Abs, exp.Lower, exp.Upper, exp.Coalesce, exp.Greatest, exp.Least),
     *(exp.Cast, exp.TryCast, exp.DataType, exp.Interval, exp.Var, exp.Dayname, exp.Extract, exp.Hour),
 )
-"""Nodes that a condition may be made of: they give the same whenever they are asked."""
+"""Nodes that an early condition may consist of: their value does not depend on when they are evaluated."""
 
 Render = Callable[[int, int], str]
-"""The text of [start, stop) of the statement for DuckDB."""
+"""Returns the text of [start, stop) of the statement for DuckDB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ class Need:
     """What one call of similarity needs.
 
     Attributes:
-        videos: a condition over the relation `videos` that holds of all videos that can matter, None for all.
-        tracks: SQL of the track_ids that can matter, None where a whole video's can.
-        told: what was pushed below it, as typed.
-        least: the similarity below which no row is an answer, None where there is no such.
-        first: how many of the best tracks are enough, None for all.
+        videos: a FROM item over `videos` with the condition that videos must meet to matter; None for all.
+        tracks: SQL of the track_ids that can matter; None if all tracks of these videos can.
+        told: the conditions that were pushed down, as typed.
+        least: rows with a lower similarity are in no answer; None for no bound.
+        first: number of best tracks that are enough; None for all.
     """
 
     videos: str | None = None
@@ -59,12 +59,12 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A condition that is safe to ask early.
+    """A condition that can safely be checked early.
 
     Attributes:
         typed, text: as typed, and for DuckDB.
-        of: the sources that it speaks of: one, or several that share its columns.
-        columns: of them that it reads.
+        of: the sources it concerns: one, or several that share its columns.
+        columns: the columns it reads.
     """
 
     typed: str
@@ -74,12 +74,12 @@ class _Part:
 
 
 class Select:
-    """One SELECT of plain SQL in which similarity is called.
+    """One SELECT of plain SQL, with what its conditions exclude early.
 
     Args:
         node: the SELECT.
-        statement: that it is of.
-        sql: of the statement.
+        statement: that contains it.
+        sql: text of the statement.
         render: see Render.
     """
 
@@ -91,43 +91,43 @@ class Select:
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known which columns there are."""
+        """Whether the columns of all visible sources are known."""
         return self._sources is not None and all(s.columns is not None for s in self._visible)
 
     @property
     def is_outermost(self) -> bool:
-        """Whether no other SELECT stands around it, whose columns it could read."""
+        """Whether no other SELECT, whose columns it could read, is around it."""
         return self._node.find_ancestor(exp.Select) is None
 
     def is_one(self, column: str) -> bool:
-        """Whether all the sources with a column share it."""
+        """Whether all sources with a column share it."""
         return bool(owners(column, "", self._visible))
 
     def called(self, table: str) -> Source | None:
-        """The source of a name."""
+        """The source with a name; None if it is not exactly one."""
         found = [source for source in self._visible if source.name == table.lower()]
         return found[0] if len(found) == 1 else None
 
     def having(self, column: str) -> list[Source]:
-        """The sources with a column."""
+        """The sources that have a column."""
         return [source for source in self._visible if column in (source.columns or ())]
 
     def meant(self, column: str) -> Source | None:
-        """The source whose column is meant by its name alone; of several that share it, the first."""
+        """The source that an unqualified column means; the first if several share it, None if uncertain."""
         found = owners(column, "", self._visible)
         return next((source for source in found if source.filtered and source.relation), None)
 
     @property
     def _visible(self) -> list[Source]:
-        """The sources whose columns can be named outside of their own ON."""
+        """The sources whose columns can be named outside their own ON."""
         hidden = ("SEMI", "ANTI")
         return [s for s in self._sources or () if s.join is None or s.join.args.get("kind") not in hidden]
 
     def need(self, source: Source, same: Callable[[exp.Expr], bool]) -> Need:
-        """What a call needs that asks the similarity of the rows of a source.
+        """What a call needs that computes the similarity of the rows of a source.
 
         Args:
-            same: whether a node is a call for the same.
+            same: whether a node is a call with the same arguments.
         """
         if source.relation is None or not source.filtered or "track_id" not in (source.columns or ()):
             return Need()
@@ -135,13 +135,13 @@ class Select:
         told = tuple(dict.fromkeys(part.typed for part in found))
         videos = _over("videos", source, of_videos) if of_videos else None
         tracks = None
-        # A video has tracks that were not matched; the best of them are none of the rows of these relations.
+        # `moments` and `sightings` have only matched tracks; the best tracks of a video may be others.
         if source.relation in MATCHED_COLUMNS or any(part.columns != {"video"} for part in found):
             tracks = f"SELECT track_id FROM {_over(source.relation, source, found)}"
         return Need(videos, tracks, told, self._least(same), self._first(source, same))
 
     def videos(self, source: Source) -> Need:
-        """Of which videos the rows of a source are needed."""
+        """The videos whose rows of a source are needed."""
         found = self._reduced(source, only=frozenset(("video",))) if source.filtered else []
         told = tuple(dict.fromkeys(part.typed for part in found))
         return Need(_over("videos", source, found), told=told) if found else Need()
@@ -168,11 +168,11 @@ class Select:
     def _reduced(
         self, source: Source, visited: frozenset[str] = frozenset(), only: frozenset[str] | None = None
     ) -> list[_Part]:
-        """Conditions on a source: its own, and those of others that its rows must have a counterpart in.
+        """Conditions on a source: its own, and those of other sources in which its rows need a counterpart.
 
         Args:
-            visited: names of sources that are asked already.
-            only: the columns that they may name.
+            visited: names of sources that have been looked at.
+            only: the columns that the conditions may name; None for any.
         """
         visited |= {source.name}
         found = [p for p in self._parts if source in p.of and (only is None or p.columns <= only)]
@@ -191,7 +191,7 @@ class Select:
         return found
 
     def _neighbours(self, source: Source) -> Iterator[tuple[Source, list[tuple[str, str]]]]:
-        """Sources whose rows meet those of a source where some columns are equal, with these columns."""
+        """Other sources joined to a source by equal key columns, each with the pairs of these columns."""
         for other in self._sources or ():
             if other is source or not other.filtered:
                 continue
@@ -209,7 +209,7 @@ class Select:
                 yield other, list(dict.fromkeys(keys))
 
     def _least(self, same: Callable[[exp.Expr], bool]) -> float | None:
-        """s of a condition similarity(...) > s or >= s, whichever side it is on."""
+        """The number s in a condition similarity(...) > s or >= s, on either side; None if there is none."""
         for node in conditions_of(self._node):
             sides = None
             if isinstance(node, (exp.GT, exp.GTE)):
@@ -223,7 +223,7 @@ class Select:
         return None
 
     def _first(self, source: Source, same: Callable[[exp.Expr], bool]) -> int | None:
-        """How many tracks give the rows of ORDER BY similarity(...) DESC LIMIT n over one relation."""
+        """Number of tracks that give the rows of ORDER BY similarity(...) DESC LIMIT n; None for all."""
         node = self._node
         order, limit = node.args.get("order"), node.args.get("limit")
         others = ("distinct", "group", "having", "qualify", "windows", "sample", "laterals")
@@ -246,7 +246,7 @@ class Select:
             or not all(isinstance(n, int) and n >= 0 for n in counts)
         ):
             return None
-        # All that WHERE says must be known of the tracks, and of a crop it must be true of its track.
+        # All of WHERE must be checked early; for crops, it must concern only their tracks.
         asked = [n for n in conditions_of(node) if n is not None]
         mine = [part for part in self._parts if source in part.of]
         if len(mine) != len(asked) or (
@@ -258,10 +258,11 @@ class Select:
     def _names_call(
         self, node: exp.Expr, same: Callable[[exp.Expr], bool], before_columns: bool = True
     ) -> bool:
-        """Whether a name is that of an item which is the call.
+        """Whether a node is the alias of a SELECT item which is the call.
 
         Args:
-            before_columns: as in ORDER BY, where such a name goes before columns; in WHERE they go before it.
+            before_columns: whether aliases take precedence over columns, as in ORDER BY; in WHERE it is the
+                reverse.
         """
         if not isinstance(node, exp.Column) or node.table:
             return False
@@ -272,7 +273,7 @@ class Select:
 
 
 def _reads(node: exp.Expr) -> Iterator[tuple[str, str] | None]:
-    """The columns that a condition reads, as (name, table); None for what may not be asked early."""
+    """The columns that a condition reads, as (name, qualifier); None for what must not be evaluated early."""
     if isinstance(node, exp.Anonymous) and node.name.lower() == "inside":
         last = node.expressions[-1] if node.expressions else None
         table = last.name if isinstance(last, exp.Column) else ""
@@ -296,7 +297,7 @@ def _reads(node: exp.Expr) -> Iterator[tuple[str, str] | None]:
 def _equal(
     node: exp.Expr, source: Source, other: Source, sources: Sequence[Source]
 ) -> tuple[str, str] | None:
-    """The key columns of two sources that an equality compares."""
+    """The key columns of two sources that an equality compares; None if it compares others."""
     sides = (node.this, node.expression)
     if not all(isinstance(side, exp.Column) for side in sides):
         return None
@@ -310,7 +311,7 @@ def _equal(
 
 
 def _over(relation: str | None, source: Source, parts: Sequence[_Part]) -> str:
-    """A relation under the name of a source, and what must hold of its rows."""
+    """A FROM item: a relation with the alias of a source, and the conditions on its rows."""
     where = f" WHERE {' AND '.join(f'({part.text})' for part in parts)}" if parts else ""
     return f"{relation} AS {quote_name(source.node.alias_or_name)}{where}"
 

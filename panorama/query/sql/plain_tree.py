@@ -1,4 +1,4 @@
-"""A statement of plain SQL enters; its SELECTs with their sources, columns and conditions leave."""
+"""A statement of plain SQL comes in; its SELECTs go out, with their sources, columns and conditions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Statement:
 
     Attributes:
         tree: of sqlglot.
-        words: of the text, in lower case.
+        words: the texts of its tokens, in lower case.
         ctes: by name, in lower case.
     """
 
@@ -32,15 +32,15 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What stands in FROM or behind JOIN.
+    """A table or subquery in FROM or JOIN.
 
     Attributes:
         node: the table or subquery.
-        name: by which its columns are called, in lower case.
+        name: the qualifier of its columns, in lower case.
         relation: its name if it is one of the library's relations, else None.
-        columns: its columns in lower case, None where they are not known.
-        join: by which it comes in, None for the first one.
-        filtered: whether every row that is made of one of its rows must satisfy what WHERE says of that row.
+        columns: its columns in lower case; None if unknown.
+        join: the join that adds it; None for the first source.
+        filtered: whether WHERE applies to every row that is made from its rows.
     """
 
     node: exp.Expr
@@ -51,17 +51,17 @@ class Source:
     filtered: bool
 
     def shares(self, column: str) -> bool:
-        """Whether it comes in by USING a column, which then is one with that of the others."""
+        """Whether it is joined by USING a column, which is then shared with the other sources."""
         using = self.join.args.get("using") if self.join is not None else None
         return column in {name.name.lower() for name in using or []}
 
 
 def read_statement(sql: str, tokens: list[Token]) -> Statement | None:
-    """The statement, None where it cannot be read or has nothing to be found.
+    """The parsed statement; None if it cannot be parsed.
 
     Args:
         sql: the statement as typed.
-        tokens: of it, parameters replaced by constants.
+        tokens: of the statement, with parameters replaced by constants.
     """
     try:
         found = Panorama().parser().parse(_explained(tokens), sql)
@@ -77,7 +77,7 @@ def read_statement(sql: str, tokens: list[Token]) -> Statement | None:
 
 
 def _explained(tokens: list[Token]) -> list[Token]:
-    """What an EXPLAIN explains."""
+    """The tokens of the statement inside an EXPLAIN."""
     words = [token.text.upper() for token in tokens[:2]]
     if words[:1] != ["EXPLAIN"]:
         return tokens
@@ -85,7 +85,7 @@ def _explained(tokens: list[Token]) -> list[Token]:
 
 
 def sources_of(select: exp.Expr, statement: Statement) -> list[Source] | None:
-    """The sources of a SELECT; None where it has others than tables and subqueries."""
+    """The sources of a SELECT; None if some are not plain tables and subqueries."""
     start = select.args.get("from_")
     if start is None or select.args.get("laterals"):
         return None
@@ -102,7 +102,7 @@ _ODD = ("sample", "pivots", "joins", "when", "version")
 
 
 def is_followed(join: exp.Expr) -> bool:
-    """Whether leaving out rows of one of its sides leaves out the rows made of them, and no others."""
+    """Whether removing rows of one side removes exactly the rows made from them."""
     side, kind = join.args.get("side") or "", join.args.get("kind") or ""
     if join.args.get("method") or not isinstance(join.this, (exp.Table, exp.Subquery)):
         return False
@@ -128,7 +128,7 @@ def _renamed(node: exp.Expr) -> bool:
 
 
 def _columns(node: exp.Expr, statement: Statement) -> frozenset[str] | None:
-    """The columns that a source has."""
+    """The columns of a source; None if unknown."""
     if _renamed(node) or node.args.get("db"):
         return None
     if isinstance(node, exp.Subquery):
@@ -143,7 +143,7 @@ def _columns(node: exp.Expr, statement: Statement) -> frozenset[str] | None:
 
 
 def _outputs(query: exp.Expr, statement: Statement, depth: int = 0) -> frozenset[str] | None:
-    """The columns that a query gives; of a shorthand, all that it may give."""
+    """The columns that a query returns; for a shorthand, all that it may return."""
     if not isinstance(query, exp.Select) or depth > 20 or statement.words & {"recursive"}:
         return None
     if query.args.get("from_") is None and query.expressions:
@@ -169,7 +169,7 @@ def _outputs(query: exp.Expr, statement: Statement, depth: int = 0) -> frozenset
 
 
 def conditions_of(select: exp.Expr) -> Iterator[exp.Expr]:
-    """What must hold of every row of a SELECT: the parts of its WHERE and of the ON of its inner joins."""
+    """The conditions on every row of a SELECT: the parts of its WHERE and of the ON of its inner joins."""
     where = select.args.get("where")
     if where is not None:
         yield from conjuncts(where.this)
@@ -181,7 +181,7 @@ def conditions_of(select: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    """The parts of a condition that must all hold; what stands in brackets otherwise is one part."""
+    """The parts of a condition that must all hold; any other condition in parentheses is one part."""
     inner = node
     while isinstance(inner, exp.Paren):
         inner = inner.this
@@ -191,7 +191,7 @@ def conjuncts(node: exp.Expr) -> list[exp.Expr]:
 
 
 def owners(name: str, table: str, sources: list[Source]) -> list[Source]:
-    """The sources that a column means: one, or several that share it; none where that is not certain."""
+    """The sources that a column belongs to: one, or several that share it; [] if that is uncertain."""
     name, table = name.lower(), table.lower()
     if table:
         called = [source for source in sources if source.name == table]

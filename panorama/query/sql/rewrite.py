@@ -1,4 +1,4 @@
-"""Replaces the extensions of one statement: its text and parameters enter, text for DuckDB leaves."""
+"""A statement's text and parameters come in; text for DuckDB goes out, with the extensions replaced."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class Rewriter:
 
     Args:
         sql: the statement as typed.
-        tokens: of it.
+        tokens: of the statement.
         parameters: values for ? and $name.
-        entities: every name of the album.
-        connection: where conditions on the album's names are tried.
-        verify: answers verify(a, b) and its like, given which, two pictures and the place of the call.
+        entities: all names in the album.
+        connection: evaluates conditions on the names of entities.
+        verify: answers verify(a, b) and its variants.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Rewriter:
         self._verify = verify
         self._places = parameter_places(tokens)
         self._values = parameter_values(self._places, parameters, sql)
-        # The parser sees constants; text outside of shorthands keeps its parameters.
+        # The parser sees constants; text outside shorthands keeps its parameters.
         self._tokens = with_constants(tokens, self._places, self._values)
         self._extensions = find_extensions(tokens)
         self._queries: list[Query] = []
@@ -97,7 +97,7 @@ class Rewriter:
         return Rewritten(text, left, tuple(self._queries), tuple(self._similarities), tuple(pieces))
 
     def _outermost(self, start: int, stop: int, inside: Extension | None = None) -> list[Extension]:
-        """Extensions within [start, stop) that lie in no other one there."""
+        """The extensions within [start, stop) that are not inside another one there."""
         found: list[Extension] = []
         for extension in self._extensions:
             if extension is inside or not (start <= extension.start and extension.stop <= stop):
@@ -107,7 +107,7 @@ class Rewriter:
         return found
 
     def _render(self, start: int, stop: int, inside: Extension | None = None) -> str:
-        """Text of [start, stop) for DuckDB: inner extensions replaced, parameters filled in."""
+        """Text of [start, stop) for DuckDB, with inner extensions replaced and parameters filled in."""
         changes = [(e.start, e.stop, self._replacement(e)) for e in self._outermost(start, stop, inside)]
         covered = [(a, b) for a, b, _ in changes]
         for place in self._places:
@@ -123,7 +123,7 @@ class Rewriter:
         for first, last, new in sorted(changes):
             text += self._sql[at:first] + new
             at = last
-        # A comment at the end would swallow what follows it.
+        # A comment at the end would hide the text that follows, so `stop` must not include one.
         return (text + self._sql[at:stop]).strip()
 
     def _replacement(self, extension: Extension, alias: bool = False) -> str:
@@ -148,7 +148,7 @@ class Rewriter:
         if len(self._similarities) > before and query.target in ("tracks", "crops"):
             shown = self._similarities[before]
             query = replace(query, similarity=self._lookup(shown, query.target))
-            # It is shown of every row, also where only a SELECT inside of the condition asks for it.
+            # It is shown in every row, even if only a SELECT inside the condition uses it.
             self._similarities[before] = replace(shown, needs=(*shown.needs, None))
         first, last = node.meta.get("ORDER_BY", (0, 0))
         ranked = any(e.kind == "similarity" and first <= e.start < last for e in self._extensions)
@@ -166,7 +166,7 @@ class Rewriter:
             raise QueryError(error.args[0], self._sql, self._sql.find(condition)) from exc
 
     def _arguments(self, extension: Extension, count: int, usage: str) -> list[Any]:
-        """The constants between the brackets of a call."""
+        """The constant arguments of a call."""
         groups = self._argument_tokens(extension)
         if len(groups) != count or not all(groups):
             raise QueryError(usage, self._sql, extension.start)
@@ -202,7 +202,7 @@ class Rewriter:
         return call_sql(call)
 
     def _needed_steps(self, extension: Extension, arguments: list[Any]) -> Need:
-        """Of which tracks plain SQL asks where they came from."""
+        """The tracks whose previous boxes plain SQL needs."""
         select = self._select_around(extension)
         last = arguments[-1] if arguments else None
         if select is None:
@@ -211,7 +211,7 @@ class Rewriter:
         return Need() if source is None else select.need(source, lambda _: False)
 
     def _target_around(self, extension: Extension) -> str | None:
-        """The target of the shorthand around a call, None where a SELECT of its own lies between them."""
+        """The target of the shorthand around a call; None if another SELECT lies between them."""
         around = [e for e in self._extensions if e.kind == "shorthand" and e.first < extension.first < e.last]
         if not around:
             return None
@@ -258,7 +258,7 @@ class Rewriter:
         return lookup
 
     def _compared(self, extension: Extension) -> tuple[Named | int, str | None]:
-        """The picture or crop that a call of similarity names, and the relation whose rows are meant."""
+        """The picture or crop in a call of similarity, and the relation whose rows are compared, if named."""
         usage = (
             "similarity takes one picture in single quotes, or the crop_id of one crop, as a constant; behind"
             " it, where there are several, the name of a relation"
@@ -276,7 +276,7 @@ class Rewriter:
         return picture, groups[1][0].text
 
     def _plain_similarity(self, extension: Extension, call: SimilarityCall) -> tuple[Need, str]:
-        """What a call outside of a shorthand needs, and the SQL that looks it up."""
+        """What a call outside a shorthand needs, and the SQL that looks up its value."""
         select = self._select_around(extension)
         _, relation = compared = self._compared(extension)
         named = {token.text.lower() for token in self._typed if token.token_type == TokenType.VAR}
@@ -304,7 +304,7 @@ class Rewriter:
         return need, self._lookup(call, target, prefix)
 
     def _asked_of(self, select: Select, source: Source | None, extension: Extension) -> str:
-        """Whether the similarity of crops or of tracks is asked in a SELECT whose columns are known."""
+        """Whether a SELECT with known columns computes the similarity of 'crops' or of 'tracks'."""
         for target, column in (("crops", "crop_id"), ("tracks", "track_id")):
             having = select.having(column)
             if source is not None and source in having:
@@ -324,7 +324,7 @@ class Rewriter:
         return "tracks"
 
     def _select_around(self, extension: Extension) -> Select | None:
-        """The SELECT of plain SQL that a call stands in; None where the statement cannot be read."""
+        """The SELECT of plain SQL around a call; None if there is none or it cannot be parsed."""
         if self.plain is None:
             return None
         for node in self.plain.tree.find_all(exp.Anonymous):
@@ -334,23 +334,23 @@ class Rewriter:
         return None
 
     def select(self, node: exp.Expr) -> Select:
-        """A SELECT of the plain statement, as `plain_scope` sees it."""
+        """A SELECT of the plain statement, wrapped for `plain_scope`."""
         assert self.plain is not None
         return Select(node, self.plain, self._sql, lambda start, stop: self._render(start, stop))
 
     @cached_property
     def plain(self) -> Statement | None:
-        """The statement as plain SQL, parameters filled in; None where it cannot be read."""
+        """The statement parsed as plain SQL, with parameters filled in; None if it cannot be parsed."""
         filled = with_constants(self._typed, self._places, self._values, TokenType.PLACEHOLDER)
         return read_statement(self._sql, filled)
 
     def _lookup(self, call: SimilarityCall, target: str, prefix: str = "") -> str:
-        # The inner columns have names that no relation has, so that the outer ones are found.
+        # The inner columns have names that no relation has, so that the outer columns stay visible.
         column = "crop" if target == "crops" else "track"
         return f"(SELECT max(s._similarity) FROM {call.table} s WHERE s._{column} = {prefix}{column}_id)"
 
     def _no_relation(self, relation: str, extension: Extension) -> str:
-        """What to say where the SELECT around a call of similarity reads no relation of that name."""
+        """The message if the SELECT around a call of similarity does not read the named relation."""
         told = f"there is no relation {relation!r} in the FROM of this SELECT"
         around = self._typed[: extension.first] + self._typed[extension.last :]
         if relation.lower() not in {token.text.lower() for token in around}:
@@ -371,7 +371,7 @@ class Rewriter:
         return f"CAST({said} AS {VERDICTS[name]})"
 
     def _names_a_column(self, extension: Extension) -> bool:
-        """Whether a call is a whole item of the outermost SELECT, which then bears its name."""
+        """Whether a call is a complete item of the outermost SELECT, which is then named after it."""
         before = self._typed[extension.first - 1].token_type if extension.first else None
         after = self._typed[extension.last].token_type if extension.last < len(self._typed) else None
         opens = before == TokenType.SELECT or (before == TokenType.COMMA and self._in_select_list(extension))
@@ -395,7 +395,7 @@ class Rewriter:
         return False
 
     def _parameters_outside(self, outer: list[Extension]) -> Parameters:
-        """The parameters that the text still holds after replacing."""
+        """The parameters that remain in the text after the replacements."""
         left = [p for p in self._places if not any(e.start <= p.start < e.stop for e in outer)]
         return remaining_parameters(left, self._values, self._parameters, self._sql)
 

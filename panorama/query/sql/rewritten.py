@@ -1,4 +1,4 @@
-"""A statement ready for DuckDB: its text, what is to be made for it, and where each place in it was typed."""
+"""The parts of a rewritten statement come in; its text for DuckDB and the typed positions go out."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from panorama.query.sql.plain_scope import Need
 from panorama.query.text.parameters import GivenPicture, Parameters
 
 Named: TypeAlias = str | GivenPicture
-"""A picture in a statement: its path as written, or an array that was given for a parameter."""
+"""A picture in a statement: its path as written, or one passed as a parameter."""
 
 Verify: TypeAlias = Callable[[str, Named, Named, int], bool | float | int | str | None]
-"""What one of VERDICTS is of two pictures, named at a place of the statement."""
+"""Returns the result of one of VERDICTS for two pictures; the last argument is the position of the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,10 @@ class SimilarityCall:
     """similarity(...) in a statement.
 
     Attributes:
-        table: the table of similarities that the engine makes for it: crop_id, track_id, similarity.
+        table: the table of similarities that the engine creates for it.
         picture: as named, or the id of a crop.
-        start: its place in the statement.
-        needs: of every call for this picture, in plain SQL; None stands for one in a shorthand.
+        start: its position in the statement.
+        needs: one per call with this picture in plain SQL; None for a call in a shorthand.
     """
 
     table: str
@@ -37,7 +37,7 @@ class SimilarityCall:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A span of the statement that was replaced: [start, stop) there became [new_start, new_stop)."""
+    """A replaced part of the statement: [start, stop) became [new_start, new_stop)."""
 
     start: int
     stop: int
@@ -50,11 +50,11 @@ class Rewritten:
     """A statement ready for DuckDB.
 
     Attributes:
-        text: what DuckDB gets.
-        parameters: those that are left in the text.
-        queries: the shorthands in it.
-        similarities: the calls in it.
-        pieces: what was replaced, in order.
+        text: the SQL for DuckDB.
+        parameters: those that remain in the text.
+        queries: its shorthands.
+        similarities: its calls of similarity.
+        pieces: the replaced parts, in order.
     """
 
     text: str
@@ -64,7 +64,7 @@ class Rewritten:
     pieces: tuple[Piece, ...]
 
     def original(self, position: int) -> int:
-        """The place in the statement as typed that a place in `text` comes from."""
+        """The position in the statement as typed that a position in `text` comes from."""
         shift = 0
         for piece in self.pieces:
             if position < piece.new_start:
@@ -75,7 +75,7 @@ class Rewritten:
         return position + shift
 
     def typed(self, position: int | None) -> int | None:
-        """As `original` for what is wrong; in a shorthand the condition or clause that it came from."""
+        """As `original`, for errors; inside a shorthand, the condition or clause that the text comes from."""
         if position is None:
             return None
         leaf = leaf_place(self.queries, self.text, position)
@@ -83,7 +83,7 @@ class Rewritten:
 
 
 def leaf_place(queries: Sequence[Query], text: str, position: int) -> int | None:
-    """Where a predicate stands as typed that reached `text` around a place; None where there is none."""
+    """The typed position of the predicate or clause that a position in `text` comes from; None for none."""
     for query in queries:
         for leaf in query.every_leaf():
             typed = query.sql[leaf.start : leaf.stop]
@@ -93,10 +93,10 @@ def leaf_place(queries: Sequence[Query], text: str, position: int) -> int | None
                 same = typed.strip() == leaf.text.strip()
                 return leaf.start + skipped + (position - at if same else 0)
         for rendered, start in query.clause_at:
-            # What is shown as a column is ordered by its name.
+            # A similarity that is shown as a column is ordered by its name.
             named = rendered.replace(query.similarity, "similarity") if query.similarity else rendered
             for clause in dict.fromkeys((rendered, named)):
-                # Behind the rows that it orders or limits: the last one is the clause.
+                # The clause comes after the rows that it orders or limits, so take the last occurrence.
                 at = text.rfind(clause, 0, position + len(clause))
                 if clause and 0 <= at <= position < at + len(clause):
                     same = query.sql.startswith(clause, start)
@@ -107,7 +107,7 @@ def leaf_place(queries: Sequence[Query], text: str, position: int) -> int | None
 
 
 def _word_place(clause: str, text: str) -> int:
-    """Where the word that `text` begins with stands in a clause as typed, of which more was rewritten."""
+    """The position in a typed clause of the word that `text` begins with; 0 if it is not found."""
     word = re.match(r'"[^"]*"|\w+', text)
     typed = re.sub(r"'[^']*'", lambda quoted: " " * len(quoted[0]), clause)
     found = re.search(rf"(?<![\w.]){re.escape(word[0])}(?!\w)", typed) if word else None

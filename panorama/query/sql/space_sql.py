@@ -1,4 +1,4 @@
-"""Writes the SQL of predicates of space: tracks and their places enter, frames, stays or tracks leave."""
+"""Tracks and their boxes come in; SQL goes out for the frames, stays or tracks that satisfy predicates."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def frame_by_frame(query: Query, seen: Seen) -> bool:
 def space_rows(
     query: Query, seen: Seen, tracks: str, places: str, more: str, late: Sequence[Leaf]
 ) -> str | None:
-    """Rows of one thing looked for, as the target has them; None where no predicate of space decides.
+    """Rows of one thing looked for, in the form of the target; None if no predicate of space decides.
 
     Args:
-        tracks: name of its tracks.
-        places: name of the interpolated boxes.
+        tracks: name of the table of its tracks.
+        places: name of the table of interpolated boxes.
         more: columns that a frame's row has on demand.
-        late: the conditions on a frame's row, those of space among them.
+        late: the conditions on a frame's row, including those of space.
 
     Returns:
         For frames, a row per frame; for moments, the stays of each track, not merged; for tracks, tracks.
@@ -59,7 +59,7 @@ def space_rows(
 
 
 def _points(query: Query, seen: Seen, tracks: str, places: str) -> str:
-    """A row for every frame of every track, with its box and, if asked for, the box of the frame before."""
+    """A row per frame and track, with its box and, if needed, the box of the previous frame."""
     best = ", t.frame AS best_frame" if query.target == "moments" else ""
     box = ", ".join(f"p.{side}" for side in _BOX)
     sql = f"SELECT {_TRACK}{best}, p.frame, p.time, {box} FROM {tracks} t JOIN {places} p USING (track_id)"
@@ -70,7 +70,7 @@ def _points(query: Query, seen: Seen, tracks: str, places: str) -> str:
 
 
 def _paired(pair: Pair, points: str) -> str:
-    """The rows of both entities that have a counterpart at the same frame."""
+    """The rows of both entities that have a counterpart in the same frame."""
     both = (
         f"a.entity = {quote_text(pair.left)} AND b.entity = {quote_text(pair.right)} AND a.video = b.video"
         f" AND a.frame = b.frame AND a.track_id <> b.track_id AND {pair.text}"
@@ -83,7 +83,7 @@ def _paired(pair: Pair, points: str) -> str:
 
 
 def _stays(points: str) -> str:
-    """Frames of a track in a row as one interval, with the view nearest to the track's best."""
+    """Consecutive frames of a track as one interval, with the view nearest to the track's best view."""
     view = ", ".join(f"'{column}': {column}" for column in ("frame", *_BOX))
     opened = ", ".join(f"view.{column} AS {column}" for column in ("frame", *_BOX))
     same = "video, camera, uri, duration, video_clock, entity, score, band, track_id"

@@ -1,4 +1,4 @@
-"""Writes the SQL of tracks: a Query enters, the videos that may answer it and the tracks looked for leave."""
+"""A Query comes in; SQL goes out for the videos that may hold answers and for the tracks looked for."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ SPAN = (
     f"{clock_seconds('video_clock', 'start_time')} AS start_clock,"
     f" {clock_seconds('video_clock', 'end_time')} AS end_clock"
 )
-# What a row of matched tracks has before it is spread over frames or crops.
+# Columns of matched tracks that exist before the tracks are spread over frames or crops.
 _BEFORE_ROWS = dict.fromkeys(("frames", "crops"), VIDEO_COLUMNS | {"entity", "score", "band", "track_id"})
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names of the pieces of one shorthand; `_p1_` and so on, which nobody's own tables have."""
+    """Names of the tables of one shorthand: `_p1_...` and so on, which no user's tables have."""
 
     number: int
 
@@ -40,26 +40,26 @@ class Names:
 
     @property
     def videos(self) -> str:
-        """The videos that can hold an answer."""
+        """The table of videos that can hold an answer."""
         return f"_p{self.number}_videos"
 
     @property
     def places(self) -> str:
-        """Interpolated boxes of every track looked for."""
+        """The table of interpolated boxes of every track looked for."""
         return f"_p{self.number}_places"
 
     def tracks(self, j: int) -> str:
-        """Tracks of the j-th thing looked for."""
+        """The table of tracks of the j-th thing looked for."""
         return f"_p{self.number}_tracks{j}"
 
     def rows(self, j: int) -> str:
-        """Rows (or intervals) of the j-th thing looked for."""
+        """The table of rows (or intervals) of the j-th thing looked for."""
         return f"_p{self.number}_rows{j}"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A piece of one shorthand, by its name in WITH; `kept` where it is computed once, however often used."""
+    """One WITH item of a shorthand; `kept` if it is materialized, so that it is computed only once."""
 
     name: str
     sql: str
@@ -67,7 +67,7 @@ class Step:
 
 
 def with_steps(steps: Sequence[Step], body: str) -> str:
-    """A SELECT and the steps before it."""
+    """A SELECT with its steps in a WITH before it."""
     kept = {True: " MATERIALIZED", False: ""}
     return f"WITH {', '.join(f'{step.name} AS{kept[step.kept]} ({step.sql})' for step in steps)} {body}"
 
@@ -85,13 +85,13 @@ def track_steps(query: Query, names: Names) -> list[Step]:
 
 
 def where_all(conditions: tuple[Leaf, ...], *more: str) -> str:
-    """A WHERE that holds all conditions and further SQL; nothing where there is none."""
+    """A WHERE with all conditions and further SQL; '' if there are none."""
     texts = [f"({leaf.text})" for leaf in conditions] + [text for text in more if text]
     return f" WHERE {' AND '.join(texts)}" if texts else ""
 
 
 def late_conditions(query: Query, seen: Seen) -> tuple[Leaf, ...]:
-    """The conditions that tracks cannot be asked before they are spread over frames or crops."""
+    """The conditions that can be checked only after tracks are spread over frames or crops."""
     early = _BEFORE_ROWS.get(query.target)
     return tuple(leaf for leaf in seen.conditions if early is not None and not leaf.columns <= early)
 
@@ -101,7 +101,7 @@ def _bracketed(text: str) -> str:
 
 
 def _tracks(query: Query, seen: Seen, names: Names) -> str:
-    """Tracks of one thing looked for, with their video and match."""
+    """SQL of the tracks of one thing looked for, with their video and match."""
     video = f"{OWN_VIDEO.format('v')}, v.frames AS video_frames"
     of_video = f"JOIN {names.videos} v ON v.segment = t.segment"
     unmatched = "NULL::VARCHAR AS entity, NULL::DOUBLE AS score, NULL::VARCHAR AS band"
@@ -114,7 +114,7 @@ def _tracks(query: Query, seen: Seen, names: Names) -> str:
     if seen.source == "unknown":
         source += f" WHERE t.track_id NOT IN (SELECT track_id FROM {names.matches} WHERE band <> 'rejected')"
     filters = [_known_filter(seen), *_bound_filters(query)]
-    if query.shapes and seen.source != "known":  # of the others, matching has left out what is far from them
+    if query.shapes and seen.source != "known":  # matching has removed the far ones of the others
         filters.append(f"track_id IN ({touching(query.shapes, query.crossed, names.videos)})")
     early = _BEFORE_ROWS.get(query.target)
     conditions = tuple(
@@ -124,7 +124,7 @@ def _tracks(query: Query, seen: Seen, names: Names) -> str:
     )
     if query.target == "tracks" and conditions:
         source = f"SELECT *, {SPAN} FROM ({source})"
-    # A query of its own around what people wrote: they see no names of ours, not even in errors.
+    # The users' conditions get a query of their own: they see none of our names, not even in errors.
     plain = seen.source == "known" and not conditions
     sql = (source if plain else f"SELECT * FROM ({source})") + where_all(conditions, *filters)
     if query.first_rows is not None and query.target == "moments":
@@ -157,8 +157,8 @@ def _bound_filters(query: Query) -> list[str]:
 def _first_tracks(tracks: str, rows: int) -> str:
     """Only the tracks that the first rows in the default order can come from.
 
-    Tracks in order of video and start are taken until their frames are enough; a later track of the same
-    video matters only if it starts before the last of those ends.
+    Tracks are taken in the order of video and start until their frames are enough. A later track of the same
+    video matters only if it starts before the last of these ends.
     """
     taken = _counted(tracks, "video, start_frame, track_id, entity")
     return (
@@ -170,7 +170,7 @@ def _first_tracks(tracks: str, rows: int) -> str:
 
 
 def _best_tracks(tracks: str, rows: int) -> str:
-    """Only the tracks that the rows of the best scores can come from: rows of a track share its score."""
+    """Only the tracks that the best-scored rows can come from; all rows of a track have its score."""
     taken = _counted(tracks, "score DESC, video, start_frame, track_id, entity")
     return (
         f"SELECT * EXCLUDE (rows_before, last_score) FROM (SELECT *, min(score) FILTER (rows_before < {rows})"
@@ -179,7 +179,7 @@ def _best_tracks(tracks: str, rows: int) -> str:
 
 
 def _counted(tracks: str, order: str) -> str:
-    """Tracks with the number of rows that those before them give."""
+    """Tracks, each with the number of rows that the tracks before it give."""
     length = "greatest(least(end_frame, video_frames) - start_frame, 0)"
     return (
         f"SELECT *, sum({length}) OVER (ORDER BY {order} ROWS UNBOUNDED PRECEDING) - {length} AS rows_before"
@@ -188,7 +188,7 @@ def _counted(tracks: str, order: str) -> str:
 
 
 def _with_best_view(tracks: str, views: str | None) -> str:
-    """Frame and box of the crop that matched best, or of the clearest crop of tracks without a match."""
+    """Add frame and box of the best-matching crop or, for tracks without a match, of the clearest crop."""
     if views is not None:
         crops = f"{views} c ON c.crop_id = t.best_crop"
     else:

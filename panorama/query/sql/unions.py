@@ -1,4 +1,4 @@
-"""Shorthands beside UNION, EXCEPT or INTERSECT enter; an error leaves where their columns do not fit."""
+"""Shorthands in a UNION, EXCEPT or INTERSECT come in; an error goes out if their columns do not fit."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from panorama.query.text.extensions import SET_OPERATIONS, Extension
 
 _BEFORE = {TokenType.L_PAREN, TokenType.R_PAREN, *SET_OPERATIONS}
 _WORDS = ("ALL", "DISTINCT", "NAME", "EXPLAIN", "ANALYZE")
-"""What may stand before a side in brackets; a closing bracket ends a WITH."""
+"""Words that may precede a side in parentheses; a closing parenthesis ends a WITH."""
 
 _UNEQUAL = "Set operations can only apply to expressions with the same number of result columns"
-"""How DuckDB begins to say that the sides have different numbers of columns."""
+"""The beginning of DuckDB's error for sides with different numbers of columns."""
 
 
 def check_sides(
     tokens: list[Token], extensions: Sequence[Extension], queries: Sequence[Query], sql: str
 ) -> None:
-    """Raise where two shorthands that are sides of one set operation return different columns.
+    """Raise if two shorthands that are sides of one set operation return different columns.
 
-    DuckDB takes sides by place: it would refuse other numbers of columns in its own words, and put the
-    values of one under the name of another.
+    DuckDB matches columns by position. It would refuse different numbers of columns in its own words, and
+    otherwise mix the values of different columns under one name.
 
     Args:
-        tokens: of the statement as typed; extensions: those found in them.
+        tokens, extensions: of the statement as typed.
         queries: the shorthands, in any order.
 
     Raises:
-        QueryError: naming the columns of both and what to do.
+        QueryError: with the columns of both sides and what to do.
     """
     sides = list(_sides(tokens, extensions, {query.start: query for query in queries}))
     begins = {first: query for first, _, query in sides}
@@ -42,13 +42,13 @@ def check_sides(
             continue
         words = [behind.text.upper() for behind in tokens[at + 1 : at + 4]]
         skipped = int(words[:1] in (["ALL"], ["DISTINCT"]))
-        left, right = ends.get(at), begins.get(at + 1 + skipped)  # none begins with BY NAME
+        left, right = ends.get(at), begins.get(at + 1 + skipped)  # BY NAME: no shorthand begins there
         if left is not None and right is not None and output_columns(left) != output_columns(right):
             raise QueryError(_told(token.text.upper(), left, right), sql, right.start)
 
 
 def sides_hint(message: str, queries: Sequence[Query]) -> str:
-    """What to add to DuckDB's message where a shorthand and plain SQL have different numbers of columns."""
+    """A text to append to DuckDB's error about different numbers of columns in shorthands and plain SQL."""
     if not message.startswith(_UNEQUAL) or not queries:
         return ""
     return "; " + "; ".join(dict.fromkeys(_returns(query) for query in queries))
@@ -57,7 +57,7 @@ def sides_hint(message: str, queries: Sequence[Query]) -> str:
 def _sides(
     tokens: list[Token], extensions: Sequence[Extension], queries: Mapping[int, Query]
 ) -> Iterator[tuple[int, int, Query]]:
-    """Tokens [first, last) of each shorthand, also with the brackets around it that it may stand in."""
+    """The tokens [first, last) of each shorthand, also with each pair of parentheses around it."""
     for extension in extensions:
         if extension.start not in queries:
             continue
@@ -65,7 +65,7 @@ def _sides(
         yield first, last, queries[extension.start]
         while first and last < len(tokens) and _brackets(tokens[first - 1], tokens[last]):
             first, last = first - 1, last + 1
-            # Behind other words the brackets hold a part of plain SQL: FROM (...), IN (...).
+            # After other words, the parentheses hold a part of plain SQL: FROM (...), IN (...).
             if (
                 first == 0
                 or tokens[first - 1].token_type in _BEFORE
@@ -79,7 +79,7 @@ def _brackets(before: Token, behind: Token) -> bool:
 
 
 def _typed(query: Query) -> str:
-    """The shorthand as it begins: SELECT frames, band."""
+    """The beginning of a shorthand, with its columns: SELECT frames, band."""
     return ", ".join((f"SELECT {query.target}", *(name for name, _ in query.columns)))
 
 
@@ -100,10 +100,10 @@ def _told(operation: str, left: Query, right: Query) -> str:
 
 
 def _named(left: Query, right: Query) -> tuple[str, ...] | None:
-    """The names that give two shorthands of one target the same columns; None where no names do."""
+    """The names that give two shorthands with one target equal columns; None if no names do."""
     if left.target != right.target:
         return None
-    # The longer first: what is returned without being named stands before what is named.
+    # The longer one first: columns that are returned unnamed stand before named ones.
     sides = sorted((output_columns(left), output_columns(right)), key=len, reverse=True)
     names = dict.fromkeys(name for side in sides for name in side[len(OUTPUT[left.target]) :])
     return tuple(names) if set(names) <= set(columns_to_add(left.target)) else None

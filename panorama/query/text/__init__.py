@@ -1,1 +1,1 @@
-"""The text of a statement enters; extensions, trees and values leave, or what is wrong with it and where."""
+"""A statement's text comes in; extensions, trees and values go out, or an error with its position."""

@@ -1,4 +1,4 @@
-"""Names of entities enter; SQL that messages advise leaves. Nothing heavy is loaded for it."""
+"""Names of entities come in; the SQL that messages advise goes out. It imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from panorama.query.text.quoting import quote_text
 UNCERTAIN = "band = 'uncertain'"
 
 MOST_NAMED = 5
-"""Of more entities, the tracks of all are shown."""
+"""With more entities than this, the advised statement does not name them."""
 
 
 def uncertain_of(entities: Sequence[str]) -> str:
-    """The statement that shows the uncertain tracks of some entities; of none or of many, those of all."""
+    """The statement that shows the uncertain tracks of some entities; it names them if there are few."""
     if not 0 < len(entities) <= MOST_NAMED:
         return f"SELECT tracks WHERE {UNCERTAIN}"
     named = ", ".join(map(quote_text, entities))

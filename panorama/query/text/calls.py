@@ -1,4 +1,4 @@
-"""Which of DuckDB's functions a question may call: what nobody has looked at is refused."""
+"""A statement's tokens come in; it is refused if it calls a DuckDB function that nobody has reviewed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from panorama.query.text.dialect import tokenize
 
 TABLE_FUNCTIONS = frozenset(
     {
-        # Files of the library's data; DuckDB, locked as it is, refuses any other.
+        # These read files. DuckDB is locked, so they read only the library's data files.
         *("glob", "read_blob", "read_text", "sniff_csv", "read_csv", "read_csv_auto", "read_single_csv_file"),
         *("read_json", "read_json_auto", "read_json_objects", "read_json_objects_auto"),
         *("read_ndjson", "read_ndjson_auto", "read_ndjson_objects", "read_single_json_file"),
         *("read_parquet", "read_single_parquet_file", "parquet_scan", "parquet_bloom_probe"),
         *("parquet_file_metadata", "parquet_full_metadata", "parquet_kv_metadata", "parquet_metadata"),
         "parquet_schema",
-        # What DuckDB says of itself and of the relations.
+        # Information about DuckDB itself and the relations.
         *("duckdb_approx_database_count", "duckdb_available_metrics", "duckdb_columns"),
         *("duckdb_connection_count", "duckdb_constraints", "duckdb_coordinate_systems", "duckdb_databases"),
         *("duckdb_dependencies", "duckdb_dialects", "duckdb_eviction_queues"),
@@ -31,25 +31,25 @@ TABLE_FUNCTIONS = frozenset(
         *("pragma_collations", "pragma_database_size", "pragma_metadata_info", "pragma_platform"),
         *("pragma_show", "pragma_storage_info", "pragma_table_info", "pragma_user_agent", "pragma_version"),
         *("icu_calendar_names", "pg_timezone_names"),
-        # Computing.
+        # Computation.
         *("generate_series", "range", "repeat", "repeat_row", "unnest", "json_each", "json_tree", "summary"),
         *("histogram", "histogram_values", "query", "query_table", "test_all_types", "test_vector_types"),
     }
 )
-"""The table functions that a question may call: looked at, and harmless behind the lock.
+"""The table functions that a query may call: reviewed, and harmless in a locked DuckDB.
 
-A list of what is allowed: a new DuckDB brings new ones (2.0.1 had one that changes the grammar), and none of
-them is called before somebody has read what it does.
+This is an allowlist because new versions of DuckDB bring new functions (2.0.1 had one that changes the
+grammar). None of them may be called before somebody has read what it does.
 """
 
 _REFUSED_CALLS = frozenset({"write_log", "getenv"})
-"""Others than table functions that no question needs: one writes, one reads the environment."""
+"""Other functions that no query needs: one writes, one reads the environment."""
 
 _REFUSED_VIEWS = frozenset({"pg_settings", "duckdb_logs"})
-"""What table functions that are refused would say is in these views of DuckDB's, too."""
+"""Views of DuckDB that show the same as refused table functions."""
 
 _READS_TEXT = frozenset({"query", "query_table"})
-"""What reads a statement, or names of tables, that stand in a text."""
+"""Functions that read a statement, or names of tables, from a text."""
 
 _SHOWN_SETTINGS = frozenset(
     {"timezone", "calendar", "threads", "memory_limit", "default_order", "search_path"}
@@ -57,14 +57,14 @@ _SHOWN_SETTINGS = frozenset(
 
 
 def refuse_calls(tokens: list[Token], sql: str, table_functions: Callable[[], frozenset[str]]) -> None:
-    """Raise where a function is called that changes DuckDB, reads the machine, or that nobody has looked at.
+    """Raise if a called function changes DuckDB, reads the machine, or has not been reviewed.
 
     Args:
-        table_functions: gives the names of all that DuckDB has, in lower case; asked where a statement calls
-            something that is not known to be harmless.
+        table_functions: returns the names of all table functions of DuckDB, in lower case; called only if the
+            statement calls a function that is not known to be harmless.
 
     Raises:
-        QueryError: naming what is refused.
+        QueryError: with the name of what is refused.
     """
     for i, (token, after) in enumerate(zip_longest(tokens, tokens[1:])):
         if token.token_type == TokenType.STRING:
@@ -88,7 +88,7 @@ def _is_refused(name: str, table_functions: Callable[[], frozenset[str]]) -> boo
 def _refuse_setting(tokens: list[Token], call: int, sql: str) -> None:
     inside = tokens[call + 2 : call + 4]
     named = inside[0].text.lower() if inside else ""
-    # What stands behind the text may make another name of it.
+    # More after the text could turn it into another name.
     alone = [token.token_type for token in inside] == [TokenType.STRING, TokenType.R_PAREN]
     if named not in _SHOWN_SETTINGS or not alone:
         given = repr(named) if alone else "all but one name in quotes"
@@ -102,7 +102,7 @@ def _refuse_setting(tokens: list[Token], call: int, sql: str) -> None:
 def _check_text(
     tokens: list[Token], call: int, sql: str, table_functions: Callable[[], frozenset[str]]
 ) -> None:
-    """Look into a text that DuckDB reads as part of the statement; one that is put together is refused."""
+    """Check a text that DuckDB reads as part of the statement; refuse one composed of expressions."""
     name = tokens[call].text.lower()
     for before, token in pairwise(tokens[call + 1 :]):
         if token.token_type == TokenType.R_PAREN:

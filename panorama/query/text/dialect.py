@@ -1,4 +1,4 @@
-"""DuckDB's SQL plus the vocabulary: a statement's text enters, its tokens and trees of shorthands leave."""
+"""The text of a statement in DuckDB's SQL with Panorama's extensions comes in; tokens and trees go out."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ _UNIT_SECONDS = {"SECOND": 1, "SECONDS": 1, "MINUTE": 60, "MINUTES": 60}
 
 
 class Shorthand(exp.Expression):
-    """SELECT frames WHERE ... as sqlglot holds it; places of the clauses are in `meta`."""
+    """SELECT frames WHERE ... as a sqlglot node; `meta` has the positions of its clauses."""
 
     arg_types = {"this": True, "where": False}  # noqa: RUF012
 
 
 class Sequenced(exp.Expression):
-    """a FOLLOWED BY b, a DURING b, a OVERLAPS b, a BEFORE b, and each behind NOT."""
+    """a FOLLOWED BY b, a DURING b, a OVERLAPS b, a BEFORE b, and each of them with NOT."""
 
     arg_types = {"this": True, "expression": True, "within": False}  # noqa: RUF012
 
 
 class Panorama(DuckDB):
-    """DuckDB's dialect with the shorthand and the operators between moments."""
+    """DuckDB's dialect with shorthands and the operators between moments."""
 
     class Tokenizer(DuckDB.Tokenizer):
-        """OVERLAPS stands between conditions here, not between values."""
+        """Reads OVERLAPS as an operator between conditions, not between values."""
 
         KEYWORDS = {k: v for k, v in DuckDB.Tokenizer.KEYWORDS.items() if k != "OVERLAPS"}  # noqa: RUF012
-        # sqlglot reads what follows EXPLAIN, CALL or SHOW as one string; the words are needed here.
+        # sqlglot reads the text after EXPLAIN, CALL or SHOW as one string; here its tokens are needed.
         COMMANDS = set()  # noqa: RUF012
 
     class Parser(DuckDB.Parser):  # type: ignore[misc, valid-type]
-        """Notes the place of every predicate, so that its text can be kept."""
+        """Records the position of every predicate, so that its text can be kept."""
 
         EXPRESSION_PARSERS = {  # noqa: RUF012
             **DuckDB.Parser.EXPRESSION_PARSERS,
@@ -77,7 +77,7 @@ class Panorama(DuckDB):
             return node
 
         def _parse_columns(self, target: str) -> tuple[tuple[str, int], ...]:
-            """The names behind the target, each with its place."""
+            """The column names after the target, each with its position."""
             columns: list[tuple[str, int]] = []
             while self._match(TokenType.COMMA):
                 name = self._curr
@@ -94,7 +94,7 @@ class Panorama(DuckDB):
             return tuple(columns)
 
         def _ends_column(self) -> bool:
-            """Whether what stands here may follow the name of a column."""
+            """Whether the current token may follow the name of a column."""
             if not self._curr or self._curr.token_type in (TokenType.COMMA, *AFTER_TARGET):
                 return True
             return self._curr.text.upper() in ("WITH", "WITHIN")
@@ -119,7 +119,7 @@ class Panorama(DuckDB):
             node.meta["contract"] = (kind, at_least, start)
 
         def _parse_budget(self, node: exp.Expr) -> None:
-            """WITHIN 10 SECONDS, the word WITHIN being read."""
+            """WITHIN 10 SECONDS; the word WITHIN has been read already."""
             amount = self._number()
             unit = self._curr.text.upper() if self._curr else ""
             if not amount or amount == math.inf or unit not in _UNIT_SECONDS:
@@ -139,7 +139,7 @@ class Panorama(DuckDB):
                 return None
 
         def _parse_tail(self, node: exp.Expr) -> None:
-            """One of ORDER BY, LIMIT, OFFSET: sqlglot checks it, its text is kept."""
+            """One of ORDER BY, LIMIT, OFFSET: sqlglot checks it; only its text is kept."""
             clause, first = self._curr.token_type, self._curr
             if clause.name in node.meta:
                 self.raise_error(f"There are two {first.text.upper()} clauses")
@@ -152,7 +152,7 @@ class Panorama(DuckDB):
             node.meta[clause.name] = (first.end + 1, self._prev.end + 1)
 
         def _refuse_rest(self) -> None:
-            """What may not follow a shorthand, by name."""
+            """Raise an error about what may not follow a shorthand."""
             if self._curr.text.upper() in ("FOLLOWED", "NOT FOLLOWED"):
                 self.raise_error(f"Expected BY after {self._curr.text.upper()}")
             if self._curr.text.upper() == "AFTER":
@@ -163,7 +163,7 @@ class Panorama(DuckDB):
             )
 
         def _parse_equality(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-            """A predicate with its place, and the operators that join two of them."""
+            """A predicate with its position, and the operators that join it to others."""
             first = self._curr
             node = super()._parse_equality(*args, **kwargs)
             if node is None or not first:
@@ -189,7 +189,7 @@ class Panorama(DuckDB):
                 node = sequence
 
         def _match_sequence(self) -> str | None:
-            """The operator between moments that stands here, if one does."""
+            """Step over the operator between moments that stands here; None if there is none."""
             for negation in ("", "NOT "):
                 if self._match_text_seq(f"{negation}FOLLOWED", "BY"):
                     return f"{negation}FOLLOWED BY"
@@ -199,7 +199,7 @@ class Panorama(DuckDB):
             return None
 
         def _parse_within(self) -> exp.Expr | None:
-            """WITHIN INTERVAL 30 SECONDS: the interval's place, or nothing."""
+            """WITHIN INTERVAL 30 SECONDS: the interval with its position, or None."""
             if not self._match_text_seq("WITHIN"):
                 return None
             first = self._curr
@@ -217,8 +217,8 @@ def tokenize(sql: str) -> list[Token]:
     """The statement's tokens.
 
     Raises:
-        UsageError: it is no text.
-        QueryError: a string, a quoted name or a comment does not end.
+        UsageError: `sql` is not a string.
+        QueryError: a string, a quoted name or a comment is not closed.
     """
     if not isinstance(sql, str):
         raise UsageError(f"a query is SQL as text, got {type(sql).__name__} {sql!r:.40}")
@@ -235,7 +235,7 @@ def tokenize(sql: str) -> list[Token]:
 
 
 def texts_in(sql: str) -> list[str]:
-    """The texts in single quotes of a statement, in their order; see `tokenize`."""
+    """The texts in single quotes of a statement, in order; raises as `tokenize` does."""
     return [token.text for token in tokenize(sql) if token.token_type == TokenType.STRING]
 
 
@@ -243,22 +243,23 @@ QUOTE_TWICE = "a single quote inside a text is written twice, 'it''s'"
 
 
 def single_quotes(word: str) -> str:
-    """What to say of a word that stands where a text is meant."""
+    """The advice for a word where a text is meant."""
     text = quote_text(word)
     return f"A text stands in single quotes, {text}; a bare word, or one in double quotes, is a column"
 
 
 _WORD = re.compile(r"\w+(?:[-./]+\w+)*")
 _CURLY = ("‘’", "„“", "“”", "«»")
-"""Quotes that programs for letters put in the place of straight ones."""
+"""Typographic quotes that word processors use instead of straight ones."""
 _COMPARED = re.compile(r"(=|<>|\bI?LIKE)\s*$", re.IGNORECASE)
 
 
 def meant_text(sql: str, position: int | None, name: str, compared: bool = False) -> str:
-    """A hint where a name that is none stands at a place and is compared: a text may have been meant.
+    """A hint if an unknown name is compared with something: a text may have been meant. '' otherwise.
 
     Args:
-        name: as SQL reads it; gate/blue-van.mp4 without quotes is gate by blue less van.mp4.
+        position: of the name in `sql`.
+        name: as SQL reads it; gate/blue-van.mp4 without quotes is gate divided by blue minus van.mp4.
         compared: whether the name is known to be compared with a text.
     """
     at = 0 if position is None else position
@@ -274,14 +275,14 @@ _QUOTES = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\$(
 
 
 def _unclosed(sql: str) -> int | None:
-    """Where a quote or a comment opens that nothing closes."""
+    """Position of the first quote or comment that is not closed."""
     rest = _QUOTES.sub(lambda found: " " * len(found.group()), sql)
     found = re.search(r"['\"]|/\*", rest)
     return found.start() if found else None
 
 
 def _joined_parameters(tokens: list[Token]) -> list[Token]:
-    """`$` and the name right behind it as one token; so `?` and its number, as the `$1` that it means."""
+    """Join `$` and the name right after it into one token, and `?` and its number into the `$1` it means."""
     joined: list[Token] = []
     for token in chain.from_iterable(map(_without_casts, tokens)):
         last = joined[-1] if joined else None
@@ -296,7 +297,7 @@ def _joined_parameters(tokens: list[Token]) -> list[Token]:
 
 
 def _without_casts(token: Token) -> tuple[Token, ...]:
-    """`?::`, in other dialects one operator, is a parameter and the cast behind it."""
+    """Split `?::`, one operator in other dialects, into a parameter and a cast."""
     if token.token_type != TokenType.QDCOLON:
         return (token,)
     mark, cast = token.start, token.start + 1
@@ -310,7 +311,7 @@ def parse_shorthand(tokens: list[Token], extension: Extension, sql: str) -> exp.
     """The shorthand as a tree.
 
     Raises:
-        QueryError: with the place and what was expected.
+        QueryError: it cannot be parsed; with the position and what was expected.
     """
     piece = _joined_negations(tokens[extension.first : extension.last])
     try:
@@ -319,7 +320,7 @@ def parse_shorthand(tokens: list[Token], extension: Extension, sql: str) -> exp.
         raise query_error(exc, tokens, sql) from exc
     except RecursionError as exc:
         raise QueryError("the condition is nested too deeply", sql, extension.start) from exc
-    except Exception as exc:  # a parser for a language of this size fails in ways nobody lists
+    except Exception as exc:  # parsers for a language of this size fail in ways that nobody can list
         raise QueryError(f"the condition cannot be read ({exc})", sql, extension.start) from exc
     if len(parsed) != 1 or not isinstance(parsed[0], Shorthand):
         raise QueryError("expected a condition", sql, extension.start)
@@ -327,7 +328,7 @@ def parse_shorthand(tokens: list[Token], extension: Extension, sql: str) -> exp.
 
 
 def _joined_negations(tokens: list[Token]) -> list[Token]:
-    """NOT and the operator between moments right behind it as one token: sqlglot expects IN or LIKE there."""
+    """Join NOT and an operator between moments into one token: sqlglot expects IN or LIKE after NOT."""
     joined: list[Token] = []
     for token in tokens:
         last = joined[-1] if joined else None
@@ -342,7 +343,7 @@ def _joined_negations(tokens: list[Token]) -> list[Token]:
 
 
 def query_error(error: ParseError, tokens: list[Token], sql: str) -> QueryError:
-    """sqlglot's complaint, pointing at the same token in the statement."""
+    """sqlglot's error as a QueryError, pointing at the same token in the statement."""
     first = error.errors[-1] if error.errors else {}
     where = (first.get("line"), first.get("col"))
     position = next((token.start for token in tokens if (token.line, token.col) == where), None)
@@ -359,6 +360,6 @@ def query_error(error: ParseError, tokens: list[Token], sql: str) -> QueryError:
 
 
 def _glued(token: Token, after: Token) -> bool:
-    """Whether a word stands right behind a text, as where the quote in 'it's' ends it."""
+    """Whether a word follows a text without a space, as if the quote in 'it's' had ended it."""
     word = after.text[:1].isalpha() and after.token_type != TokenType.STRING
     return token.token_type == TokenType.STRING and after.start == token.end + 1 and word

@@ -1,4 +1,4 @@
-"""Finds what DuckDB does not know in a statement: tokens enter, extensions with their places leave."""
+"""A statement's tokens come in; the parts that DuckDB does not know go out, with their positions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ VERDICTS = {
     "verify_band": "VARCHAR",
     "verify_exit": "INTEGER",
 }
-"""What is said of two pictures, and its type."""
+"""The functions that compare two pictures, with their result types."""
 CALLS = ("similarity", *VERDICTS, *PREDICATES)
 
-# What may stand after SELECT frames and the names behind it; anything else (FROM, an operator) makes `frames`
-# a column.
+# What may follow SELECT frames and its columns; after anything else (FROM, an operator), `frames` is a
+# column.
 AFTER_TARGET = {TokenType.WHERE, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH}
 SET_OPERATIONS = {TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}
 _OPENS_QUERY = {TokenType.FROM, TokenType.JOIN, TokenType.ALIAS}
@@ -28,7 +28,7 @@ _LISTS_VALUES = {
     *(TokenType.ORDER_BY, TokenType.LIMIT, TokenType.WINDOW, TokenType.VALUES, TokenType.SEMICOLON),
     *SET_OPERATIONS,
 }
-"""What may hold commas at the depth of a FROM, and is none."""
+"""What may contain commas at the same depth as a FROM without being part of it."""
 _WORDS_BEFORE_QUERY = ("MATERIALIZED", "EXPLAIN", "ANALYZE", "DESCRIBE", "SUMMARIZE")
 TAIL = {TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET}
 _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
@@ -37,14 +37,14 @@ _CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """A piece of a statement that DuckDB does not know.
+    """A part of a statement that DuckDB does not know.
 
     Attributes:
         kind: 'shorthand', 'similarity', one of VERDICTS or a predicate of space.
         first, last: its tokens, [first, last).
-        start, stop: its text, in characters.
-        alone: for a shorthand, whether it is the whole statement, so that it has a default order.
-        grouped: for a shorthand, whether it stands beside UNION, EXCEPT or INTERSECT.
+        start, stop: its characters, [start, stop).
+        alone: for a shorthand, whether it is the whole statement, which gives it a default order.
+        grouped: for a shorthand, whether it is a side of UNION, EXCEPT or INTERSECT.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class Extension:
 
 
 def find_extensions(tokens: list[Token]) -> list[Extension]:
-    """Every extension, in the order of the text; one may lie inside another."""
+    """Every extension, in the order of the text; one may contain others."""
     found = []
     for i, token in enumerate(tokens):
         if token.token_type == TokenType.SELECT and _is_shorthand(tokens, i):
@@ -77,7 +77,7 @@ _WORDS_BEFORE_CALL = ("BY", "BEFORE", "DURING", "OVERLAPS")
 
 
 def _is_call(tokens: list[Token], i: int) -> bool:
-    """Whether a call of the vocabulary stands here, and no relation or CTE that bears its name."""
+    """Whether a call of CALLS stands here, and not a relation or CTE with the same name."""
     token = tokens[i]
     named = token.token_type == TokenType.VAR and token.text.lower() in CALLS
     if not named or i + 1 >= len(tokens) or tokens[i + 1].token_type != TokenType.L_PAREN:
@@ -85,7 +85,7 @@ def _is_call(tokens: list[Token], i: int) -> bool:
     before = tokens[i - 1] if i else None
     if before is not None and before.token_type in _NO_CALL_AFTER:
         return False
-    # near(a) behind a name is its alias with columns.
+    # After a name, near(a) is its alias with columns.
     if before is not None and before.token_type == TokenType.VAR:
         return before.text.upper() in _WORDS_BEFORE_CALL
     after = closing(tokens, i + 1) + 1
@@ -97,7 +97,7 @@ def _is_call(tokens: list[Token], i: int) -> bool:
 
 
 def _is_shorthand(tokens: list[Token], i: int) -> bool:
-    """Whether the SELECT at `i` opens a shorthand and not a query that has a column of that name."""
+    """Whether the SELECT at `i` begins a shorthand, not a query with a column of that name."""
     if i + 1 >= len(tokens) or tokens[i + 1].token_type != TokenType.VAR:
         return False
     if tokens[i + 1].text.lower() not in TARGETS or _block_starts_with_from(tokens, i):
@@ -110,15 +110,16 @@ def _is_shorthand(tokens: list[Token], i: int) -> bool:
         return True
     if after.token_type in SET_OPERATIONS or after.token_type == TokenType.SEMICOLON:
         return True
-    # A bare (SELECT frames) is a shorthand where a table is expected, elsewhere a correlated column.
+    # A bare (SELECT frames) is a shorthand if a table is expected, otherwise a correlated column.
     if after.token_type == TokenType.R_PAREN:
         return _holds_table(tokens, _opening(tokens, i))
-    # A list of more than names is none of ours, but where nothing is read no other is meant: it is told why.
+    # A list of more than names is no shorthand; but without a FROM it can mean nothing else, so it is one
+    # here and the parser reports the error.
     return tokens[i + 2].token_type == TokenType.COMMA and _reads_nothing(tokens, i)
 
 
 def _holds_table(tokens: list[Token], opened: int) -> bool:
-    """Whether a bracket holds a table and no value of a row around it: FROM (...), (...) UNION (...)."""
+    """Whether a parenthesis contains a table, not a value: FROM (...), (...) UNION (...)."""
     while opened >= 0 and tokens[opened].token_type == TokenType.L_PAREN:
         before = tokens[opened - 1] if opened else None
         if before is not None and (
@@ -128,7 +129,8 @@ def _holds_table(tokens: list[Token], opened: int) -> bool:
         ):
             return True
         around = _opening(tokens, opened)
-        # At the beginning of the statement or of the bracket around it, behind a WITH, or a side of a union.
+        # It begins the statement or the parenthesis around it, follows a WITH, or is a side of a set
+        # operation.
         if not (
             opened == around + 1
             or (before is not None and before.token_type == TokenType.R_PAREN)
@@ -140,14 +142,14 @@ def _holds_table(tokens: list[Token], opened: int) -> bool:
 
 
 def lists_tables(tokens: list[Token], comma: int) -> bool:
-    """Whether a comma stands between what a FROM reads, and not between values."""
+    """Whether a comma separates the tables of a FROM, not values."""
     depth = 0
     for j in range(comma - 1, -1, -1):
         kind = tokens[j].token_type
         depth += (kind in _CLOSE) - (kind in _OPEN)
         if depth < 0 or (depth == 0 and kind in _LISTS_VALUES):
             return False
-        # IS DISTINCT FROM compares.
+        # The FROM of IS DISTINCT FROM compares.
         if depth == 0 and kind == TokenType.FROM and tokens[j - 1].token_type != TokenType.DISTINCT:
             return True
     return False
@@ -161,14 +163,14 @@ def is_name(token: Token) -> bool:
 
 
 def _behind_names(tokens: list[Token], at: int) -> int:
-    """The place behind `, name, name` where they stand at `at`."""
+    """The index after `, name, name`, if that stands at `at`; otherwise `at`."""
     while at + 1 < len(tokens) and tokens[at].token_type == TokenType.COMMA and is_name(tokens[at + 1]):
         at += 2
     return at
 
 
 def _reads_nothing(tokens: list[Token], i: int) -> bool:
-    """Whether the SELECT at `i` has no FROM and no query around it, whose columns it could name."""
+    """Whether the SELECT at `i` has no FROM and no query around it whose columns it could name."""
     opened = _opening(tokens, i)
     bracket = opened >= 0 and tokens[opened].token_type in _OPEN
     if bracket and tokens[opened - 1].token_type not in (TokenType.FROM, TokenType.ALIAS):
@@ -182,7 +184,7 @@ def _reads_nothing(tokens: list[Token], i: int) -> bool:
 
 
 def _opening(tokens: list[Token], i: int) -> int:
-    """Index of the bracket around token `i`, -1 where there is none."""
+    """Index of the parenthesis around token `i` or of the semicolon before it; -1 if there is neither."""
     depth = 0
     for j in range(i - 1, -1, -1):
         kind = tokens[j].token_type
@@ -198,7 +200,7 @@ def _opening(tokens: list[Token], i: int) -> int:
 
 
 def closing(tokens: list[Token], i: int) -> int:
-    """Index of the bracket that closes the one at `i`; the last token where it is never closed."""
+    """Index of the token that closes the parenthesis at `i`; the last token if nothing closes it."""
     depth = 0
     for j in range(i, len(tokens)):
         if tokens[j].token_type in _OPEN:
@@ -211,7 +213,7 @@ def closing(tokens: list[Token], i: int) -> int:
 
 
 def _block_starts_with_from(tokens: list[Token], i: int) -> bool:
-    """Whether SELECT at `i` belongs to DuckDB's FROM-first form: FROM videos SELECT frames."""
+    """Whether the SELECT at `i` belongs to DuckDB's FROM-first form: FROM videos SELECT frames."""
     start = _opening(tokens, i) + 1
     depth = 0
     first = start
@@ -226,7 +228,7 @@ def _block_starts_with_from(tokens: list[Token], i: int) -> bool:
 
 
 def _shorthand_span(tokens: list[Token], i: int) -> Extension:
-    """How far the shorthand reaches: to its bracket, a semicolon, a set operation or the end."""
+    """The shorthand at `i`; it ends at its parenthesis, a semicolon, a set operation or the end."""
     depth = 0
     last = len(tokens)
     tail = None

@@ -1,4 +1,4 @@
-"""Keeps statements harmless and errors readable: a statement enters, a QueryError with a place leaves."""
+"""A statement comes in; a QueryError with a position goes out if it is harmful or DuckDB rejects it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NO_INSTANT = re.compile(r'invalid timestamp field format: "([^"]*)", expected f
 _NO_SECONDS = re.compile(r"Could not convert string '([^']*)' to DOUBLE")
 _TIME_COLUMN = re.compile(r"\b(start_|end_|)(?:clock|time)\b(?!')", re.IGNORECASE)
 _BESIDE = 40
-"""Characters before a constant, or behind it, among which the column is that it is compared with."""
+"""Number of characters before and after a constant in which to look for the column it is compared with."""
 _LINE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^+\s*$", re.DOTALL)
 _EXAMPLE = "SELECT moments WHERE entity = 'blue-van'"
 _ALLOWED = (
@@ -48,10 +48,10 @@ _ALLOWED = (
 
 
 def refuse_by_name(tokens: list[Token], sql: str) -> None:
-    """Raise where the statement, or a part in brackets, would write or change settings.
+    """Raise if the statement, or a part in parentheses, would write data or change settings.
 
     Raises:
-        QueryError: naming what is refused.
+        QueryError: with the name of what is refused.
     """
     if not tokens:
         raise QueryError("the statement is empty; write a SELECT")
@@ -78,20 +78,21 @@ def refuse_by_name(tokens: list[Token], sql: str) -> None:
 def check_single_select(
     connection: duckdb.DuckDBPyConnection, sql: str, tokens: list[Token]
 ) -> duckdb.Statement | None:
-    """Raise unless DuckDB, too, reads exactly one SELECT.
+    """Raise unless DuckDB parses the text as exactly one SELECT.
 
     Args:
-        sql: what DuckDB gets.
-        tokens: of the statement as typed; up to its first extension, so for EXPLAIN, both are the same.
+        sql: the text for DuckDB.
+        tokens: of the statement as typed. Both texts are equal up to the first extension, so also for
+            EXPLAIN.
 
     Returns:
-        The SELECT as DuckDB has parsed it, which spares a second time; None for an explained one, which is
-        executed with other words before it, and for one that is several to DuckDB.
+        The SELECT as DuckDB has parsed it, which saves parsing it again. None for an EXPLAIN, which is
+        executed with another prefix, and for a PIVOT that DuckDB splits into several statements.
 
     Raises:
-        QueryError: a syntax error with its place, several statements, or one that is no SELECT.
+        QueryError: a syntax error with its position, several statements, or one that is not a SELECT.
     """
-    # What EXPLAIN ANALYZE explains is executed, so it is what must be a SELECT.
+    # EXPLAIN ANALYZE executes what it explains, so that part must be a SELECT.
     explained = len(tokens) > 1 and tokens[0].text.upper() == "EXPLAIN"
     body = sql
     if explained:
@@ -112,7 +113,7 @@ def check_single_select(
         )
         raise QueryError(message, sql, len(statements[0].query) if statements else None)
     kind = statements[0].type
-    # DuckDB runs PIVOT without a list of values as several statements: one finds the values.
+    # DuckDB runs PIVOT without a list of values as several statements; the first finds the values.
     pivots = kind == duckdb.StatementType.MULTI and any(t.text.upper().startswith("PIVOT") for t in tokens)
     if kind != duckdb.StatementType.SELECT and not pivots:
         raise QueryError(f"{kind.name} is refused. {_ALLOWED}", sql, 0)
@@ -120,10 +121,10 @@ def check_single_select(
 
 
 def readable(error: BaseException, sql: str, queries: Sequence[Query] = ()) -> QueryError:
-    """DuckDB's error, pointing into the statement that DuckDB was given.
+    """DuckDB's error as a QueryError; its position refers to the text that DuckDB got.
 
     Args:
-        queries: the shorthands that stood in it.
+        queries: the shorthands in the statement.
     """
     text = str(error)
     position = None
@@ -139,7 +140,7 @@ def readable(error: BaseException, sql: str, queries: Sequence[Query] = ()) -> Q
         r"^\w+ Error: ", lambda m: m.group(0) if m.group(0) == "Permission Error: " else "", message
     )
     if isinstance(error, duckdb.OutOfMemoryException):
-        # What DuckDB advises would be refused: it is to change settings.
+        # DuckDB advises to change settings, which would be refused.
         message = re.sub(
             r"^Out of Memory Error: | (Database is launched in in-memory mode|Possible solutions:).*",
             "",
@@ -157,16 +158,17 @@ def readable(error: BaseException, sql: str, queries: Sequence[Query] = ()) -> Q
 
 
 def _with_relations(message: str) -> str:
-    """Where a table is not there: what there is, instead of a table that only we read."""
+    """For a missing table: list the relations, unless DuckDB suggests a public one."""
     found = re.match(r"(Table with name .+? does not exist)!(?P<guess>.*)", message)
-    # Nor tables of DuckDB's own, which it takes for near to almost any word.
+    # Tables of DuckDB's own are no help either: DuckDB finds them similar to almost any word.
     if found is None or (found["guess"] and not _INTERNAL.search(found["guess"])):
         return message
     return f"{found[1]}; the relations are {', '.join(RELATIONS)}"
 
 
 def _with_clock(message: str, sql: str, position: int | None, in_shorthand: bool) -> str:
-    """Where text is no date with a time, or no seconds: what it is compared with, or how one is written.
+    """For text that is not a timestamp or not a number of seconds: tell what to compare it with or how to
+    write it.
 
     Args:
         position: of the text in the statement.
@@ -186,7 +188,7 @@ def _with_clock(message: str, sql: str, position: int | None, in_shorthand: bool
 
 
 def _with_columns(message: str, sql: str, queries: Sequence[Query]) -> str:
-    """Where a column is not there: those that are, beside the few that DuckDB finds near."""
+    """For a missing column: list the existing ones, besides the few that DuckDB finds similar."""
     found = _NO_COLUMN.match(message)
     if found is None:
         return message
@@ -204,7 +206,7 @@ def _with_columns(message: str, sql: str, queries: Sequence[Query]) -> str:
 
 
 def _read_names(sql: str) -> list[str]:
-    """The names that a statement reads from, each once: behind FROM, JOIN and the commas between tables."""
+    """The names after FROM, JOIN and commas between tables, each once."""
     tokens = tokenize(sql)
     named = (
         token.text.lower()
@@ -216,7 +218,7 @@ def _read_names(sql: str) -> list[str]:
 
 
 def _target_hint(message: str, sql: str) -> str:
-    """A word after SELECT that DuckDB takes for a column may have been meant as a shorthand."""
+    """A hint that a word after SELECT, which DuckDB takes for a column, may be meant as a shorthand."""
     found = re.match(r'Referenced column "(\w+)" ', message)
     if "FROM clause is missing" in message or "* expression without FROM clause" in message:
         words = re.findall(r"\bSELECT\s+(\w+)\s*(?:$|[;)]|WHERE\b|ORDER\b|LIMIT\b|WITH)", sql, re.IGNORECASE)
@@ -238,7 +240,7 @@ def _target_hint(message: str, sql: str) -> str:
 
 
 def _column_hint(message: str, targets: Sequence[str]) -> str:
-    """A column that a shorthand inside the statement could have, but was not asked for."""
+    """A hint for a column that a shorthand inside the statement could return, but was not asked for."""
     found = re.match(r'Referenced column "(\w+)" not found|.* does not have a column named "(\w+)"', message)
     name = (found[1] or found[2]).lower() if found else ""
     target = next((target for target in targets if name in columns_to_add(target)), None)
@@ -252,13 +254,13 @@ def _column_hint(message: str, targets: Sequence[str]) -> str:
 
 
 def _meant_text(message: str, sql: str, position: int | None) -> str:
-    """A hint where a word that is no column is compared."""
+    """A hint if a word that is not a column is compared with something."""
     found = re.match(r'Referenced (?:column|table) "([^"]+)" not found', message)
     return meant_text(sql, position, found[1]) if found else ""
 
 
 def _place(sql: str, line: int, shown: str, caret: int) -> int | None:
-    """Offset in `sql` of the caret under a line that DuckDB may have cut at both ends."""
+    """Offset in `sql` of the caret below a line, which DuckDB may have shortened at both ends."""
     lines = sql.split("\n")
     if not 1 <= line <= len(lines):
         return None

@@ -1,4 +1,4 @@
-"""Values for ? and $name: tokens and what a caller gave enter; places, constants and their SQL leave."""
+"""Tokens and the caller's values for ? and $name come in; positions, constants and their SQL go out."""
 
 from __future__ import annotations
 
@@ -25,10 +25,13 @@ Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A parameter in the text: its key is the index of its value, or its name.
+    """A parameter in the text.
 
     Attributes:
-        counts: whether it is a mere `?`, whose number follows from those before it.
+        key: the index of its value, or its name.
+        start, stop: its characters in the text, [start, stop).
+        token: its index among the tokens.
+        counts: whether it is a plain `?`, which is numbered after the parameters before it.
     """
 
     key: int | str
@@ -43,10 +46,10 @@ PICTURES_GO = "a picture goes into similarity(?) and verify(?, ?)"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GivenPicture:
-    """A picture that was given in memory; the same only as itself.
+    """A picture passed in memory; equal only to itself.
 
     Attributes:
-        given: an array, a tensor or a picture of PIL, not looked at.
+        given: an array, a tensor or a PIL picture, not checked yet.
     """
 
     given: Any
@@ -56,19 +59,19 @@ class GivenPicture:
 
 
 def meant_picture(value: Any) -> Any:
-    """The value that stands where a picture is meant; what is an array is one, and who reads it checks it."""
+    """The value of a parameter that means a picture; arrays are wrapped here, and checked when read."""
     return GivenPicture(value) if getattr(value, "ndim", 1) > 1 else value
 
 
 LEAST, MOST = -(1 << 127), (1 << 128) - 1
-"""The whole numbers that DuckDB has."""
+"""The range of DuckDB's integers."""
 
 
 def plain_parameters(parameters: Parameters) -> Parameters:
-    """Parameters without numpy's scalars and arrays, as data frames and decoders give them, or Paths.
+    """Parameters with numpy scalars, arrays, columns of data frames and Paths made plain Python values.
 
     Raises:
-        UsageError: one is a number or a time that is too large.
+        UsageError: a number or a time is out of range.
     """
     if isinstance(parameters, Mapping):
         plain: Parameters = {name: _taken(value) for name, value in parameters.items()}
@@ -86,7 +89,7 @@ def _refuse_too_large(key: int | str, value: Any) -> None:
         for item in value:
             _refuse_too_large(key, item)
     elif isinstance(value, int) and not LEAST <= value <= MOST:
-        raise UsageError(  # its digits may be more than Python writes
+        raise UsageError(  # it may have more digits than Python converts to text
             f"parameter {_called(key)} is a whole number of {value.bit_length()} bits; DuckDB's go from"
             " -2^127 to 2^128 - 1, beyond them give a float, or float('inf') where there is no bound"
         )
@@ -98,7 +101,7 @@ def _taken(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind in "mM":
-        # Python's times count microseconds; of finer ones numpy would make whole numbers, and of later years.
+        # Python's times count microseconds. numpy turns finer times, and later years, into plain integers.
         value = value.astype(f"{value.dtype.kind}8[us]")
         if late := [item for item in np.atleast_1d(value).ravel() if isinstance(item.item(), int)]:
             raise UsageError(f"a parameter is {late[0]}, which Python has no time for; give it as text")
@@ -108,7 +111,7 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_plain(item) for item in value]
-    for name in ("to_list", "to_pylist"):  # a column of a data frame, an array of Arrow
+    for name in ("to_list", "to_pylist"):  # columns of a data frame, arrays of Arrow
         if callable(give := getattr(value, name, None)):
             return [_plain(item) for item in give()]
     if isinstance(value, (str, PurePath)):
@@ -117,7 +120,7 @@ def _plain(value: Any) -> Any:
 
 
 def parameter_places(tokens: list[Token]) -> list[Place]:
-    """Every parameter, in order; as in DuckDB, `?` is the one after the highest before it."""
+    """Every parameter, in order; as in DuckDB, `?` gets the number after the highest one before it."""
     places: list[Place] = []
     highest = -1
     for i, token in enumerate(tokens):
@@ -139,15 +142,15 @@ def parameter_places(tokens: list[Token]) -> list[Place]:
 def remaining_parameters(
     left: list[Place], values: dict[int | str, Any], parameters: Parameters, sql: str
 ) -> Parameters:
-    """What DuckDB is given for the parameters that are left of a text, where extensions took others.
+    """The parameters to pass to DuckDB, for the places that remain after extensions took others.
 
     Args:
-        left: those that are left.
-        values: of all places of the text.
-        parameters: as the caller gave them.
+        left: the remaining places.
+        values: of all places in the text.
+        parameters: as the caller passed them.
 
     Raises:
-        QueryError: a `?` and a number that are left now mean the same, and did not before.
+        QueryError: a remaining `?` and a numbered parameter would now mean the same, but did not before.
         UsageError: one of them is a picture.
     """
     if parameters is None:
@@ -175,8 +178,8 @@ def parameter_values(places: list[Place], parameters: Parameters, sql: str) -> d
     """The value of every parameter in the text.
 
     Raises:
-        UsageError: they are no list and no dict, or there are some that the text does not use.
-        QueryError: one has none.
+        UsageError: they are neither a list nor a dict, or the text does not use some of them.
+        QueryError: a parameter in the text has no value.
     """
     given = _given(parameters)
     for place in places:
@@ -189,10 +192,10 @@ def parameter_values(places: list[Place], parameters: Parameters, sql: str) -> d
 
 
 def check_parameters(places: list[Place], parameters: Parameters) -> None:
-    """Raise where parameters for DuckDB are none or too many; one without a value it tells itself.
+    """Raise if parameters for DuckDB are invalid or unused; DuckDB itself reports missing values.
 
     Raises:
-        UsageError: they are no list and no dict, there are some that the text does not use, or pictures.
+        UsageError: they are neither a list nor a dict, the text does not use some, or one is a picture.
     """
     given = _given(parameters)
     _refuse_unused(places, given)
@@ -200,7 +203,7 @@ def check_parameters(places: list[Place], parameters: Parameters) -> None:
 
 
 def _given(parameters: Parameters) -> dict[int | str, Any]:
-    """The values by name, or by number from 0; a dict may count too, from 1."""
+    """The values by name, or by index from 0; a dict with number keys counts from 1."""
     if isinstance(parameters, Mapping):
         names = [str(key) for key in parameters]
         keys = [int(name) - 1 if name.isdigit() else name for name in names]
@@ -214,10 +217,10 @@ def _given(parameters: Parameters) -> dict[int | str, Any]:
 
 
 def refuse_no_numbers(places: Sequence[Place], values: Mapping[int | str, Any], sql: str) -> None:
-    """Raise where NaN stands in a shorthand: DuckDB takes it for the largest number of all.
+    """Raise if NaN is used in a shorthand: DuckDB sorts it above all numbers.
 
     Raises:
-        QueryError: it does; with the place.
+        QueryError: a parameter is NaN or a list with one; with the position.
     """
     for place in places:
         value = values[place.key]
@@ -240,7 +243,7 @@ def _refuse_pictures(given: Mapping[int | str, Any]) -> None:
 
 
 def _refuse_unused(places: list[Place], given: dict[int | str, Any]) -> None:
-    # DuckDB takes no heed of upper and lower case in their names.
+    # DuckDB ignores the case of parameter names.
     used = {str(place.key).lower() for place in places}
     unused = [_called(key) for key in given if str(key).lower() not in used]
     if unused:
@@ -258,10 +261,10 @@ def with_constants(
     values: dict[int | str, Any],
     others: TokenType = TokenType.STRING,
 ) -> list[Token]:
-    """The tokens with every parameter as the constant it stands for.
+    """The tokens with every parameter replaced by its constant.
 
     Args:
-        others: the kind of token for values that are neither text nor a number nor NULL.
+        others: the kind of token for values that are not text, number or NULL.
     """
     changed = list(tokens)
     for place in places:
@@ -271,7 +274,7 @@ def with_constants(
 
 
 def spelled_out(tokens: list[Token], places: list[Place], values: dict[int | str, Any]) -> list[Token]:
-    """As `with_constants`, but with a list as its values between square brackets, as it would be typed."""
+    """As `with_constants`, but a list becomes its values in square brackets, as a user would type it."""
     changed = with_constants(tokens, places, values)
     for place in reversed(places):
         value = values[place.key]
@@ -292,7 +295,7 @@ def _listed(values: Sequence[Any], old: Token) -> list[Token]:
 
 def _kind(value: Any, others: TokenType) -> TokenType:
     number = isinstance(value, (int, float, decimal.Decimal)) and not isinstance(value, bool)
-    # Infinity is one, as in `time < ?` without a bound; how SQL writes it is for `literal` to say.
+    # Infinity is a number, as in `time < ?` without a bound; `literal` knows how SQL writes it.
     if number and not math.isnan(value):
         return TokenType.NUMBER
     if value is None:
@@ -301,7 +304,7 @@ def _kind(value: Any, others: TokenType) -> TokenType:
 
 
 def literal(value: Any, sql: str, position: int) -> str:
-    """A Python value as SQL writes it.
+    """A Python value as SQL text.
 
     Raises:
         QueryError: SQL has no constant for it.

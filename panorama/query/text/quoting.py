@@ -1,4 +1,4 @@
-"""A Python value enters; it leaves as SQL writes it."""
+"""A Python value comes in; its SQL text goes out."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import math
 
 
 def quote_text(value: str) -> str:
-    """A string as SQL writes it."""
+    """A string as an SQL literal."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def quote_name(value: str) -> str:
-    """An identifier as SQL writes it."""
+    """A name as a quoted SQL identifier."""
     return '"' + value.replace('"', '""') + '"'
 
 
 def quote_number(value: float) -> str:
-    """A number as SQL writes it; infinity has no spelling of its own there."""
+    """A number as SQL text; SQL has no literal for infinity, so that is cast from text."""
     return repr(value) if math.isfinite(value) else f"CAST('{value}' AS DOUBLE)"

@@ -1,8 +1,8 @@
-"""A statement and what the library holds enter; remarks on what it asks for in vain leave, or a refusal.
+"""A statement and the library's names come in; remarks on what it cannot find go out, or an error.
 
-A shorthand refuses an entity that is not registered. In plain SQL a text is a text, and a name with a typo
-gives an answer without rows, or a count of nothing; so does a video that is not there. It is told beside the
-answer.
+A shorthand refuses an entity that is not registered. In plain SQL, a text is just a text: a name with a typo,
+or the name of a missing video, gives an answer without rows or a count of 0. So a remark beside the answer
+says so.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ from panorama.query.text.extensions import closing
 from panorama.store.catalog.zones import lost_shape
 
 NEAR_AMONG = 2_000
-"""Near names are looked for among so many at most: it takes some ten milliseconds a thousand."""
+"""Similar names are searched only among at most this many: it takes about 10 ms per 1000 names."""
 
 TOLD_NAMES = 5
-"""So many names that are not there are told one by one, of entities and of videos: a list from elsewhere may
-have thousands, and what else is to be said would be lost among them."""
+"""At most this many missing names are reported one by one, for entities and for videos.
+
+A list from elsewhere may have thousands, which would hide other remarks.
+"""
 
 _COMPARES = frozenset(
     (TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE, TokenType.IN)
@@ -42,7 +44,7 @@ _LIST_IN_BRACKETS = [TokenType.IN, TokenType.L_PAREN, TokenType.L_BRACKET]
 _OF_ONE_VALUE = frozenset(("entity", "video", "camera", "band", "track_id", "crop_id", "frame", "zone"))
 _COUNTS = frozenset((TokenType.STAR, TokenType.SLASH, TokenType.PLUS, TokenType.DASH, TokenType.MOD))
 _COUNTS |= {TokenType.DIV, TokenType.DSTAR, TokenType.CARET, TokenType.DCOLON}
-"""Beside a column or a number they make another of it: 100 * score may reach 80, score 80 / 100."""
+"""Operators that change a value beside them: 100 * score may reach 80, and so may score 80 / 100."""
 _LEAST = frozenset((TokenType.EQ, TokenType.GT, TokenType.GTE, TokenType.BETWEEN))
 _MOST = frozenset((TokenType.EQ, TokenType.LT, TokenType.LTE))
 _TYPES = frozenset((TokenType.TIMESTAMP, TokenType.TIMESTAMPTZ, TokenType.DATE))
@@ -62,7 +64,7 @@ class Compared:
     """A column compared with a constant, as in video = 'gate.mp4'.
 
     Attributes:
-        listed: whether it is one of a list between square brackets, as Python's lists are.
+        listed: whether the constant is an item of a list in square brackets, as Python's lists are.
     """
 
     column: str
@@ -74,10 +76,10 @@ class Compared:
 def remarks(
     tokens: list[Token], entities: Collection[str], videos: Callable[[], Collection[str]]
 ) -> list[str]:
-    """What of a statement can find nothing: names that are not there, scores and similarities above 1.
+    """Remarks on conditions that nothing can satisfy: missing names, scores above 1, reversed ranges.
 
     Args:
-        tokens: with its parameters as constants.
+        tokens: of the statement, with parameters as constants.
         entities, videos: the names in the library.
     """
     found: dict[str, None] = {}
@@ -94,7 +96,7 @@ def remarks(
 def _names_in_vain(
     tokens: list[Token], entities: Collection[str], videos: Callable[[], Collection[str]]
 ) -> list[str]:
-    """The first names that are not there, with those spelled nearly so, and how many more."""
+    """The first missing names, each with similar ones, and the number of further missing names."""
     asked_for: dict[str, dict[str, None]] = {}
     for asked in compared(tokens):
         names = asked_for.setdefault(asked.column, {})
@@ -120,20 +122,20 @@ def _names_in_vain(
 
 
 def reversed_ranges(tokens: list[Token]) -> Iterator[tuple[str, str]]:
-    """Pairs of numbers behind BETWEEN of which the first is the larger."""
+    """Pairs of numbers after BETWEEN whose first one is larger."""
     numbers = [TokenType.BETWEEN, TokenType.NUMBER, TokenType.AND, TokenType.NUMBER]
     for i in range(len(tokens) - 3):
         piece, after = tokens[i : i + 4], tokens[i + 4 : i + 5]
         counts = bool(after) and after[0].token_type in _COUNTS
         if [token.token_type for token in piece] == numbers and not counts:
             first, second = piece[1].text, piece[3].text
-            with suppress(ValueError):  # of '0e', see refuse_numbers
+            with suppress(ValueError):  # for '0e', see refuse_numbers
                 if float(first) > float(second):
                     yield first, second
 
 
 def _above_one(number: str) -> bool:
-    """Of a token; one as '0e', the begin of 0earest, is DuckDB's to explain."""
+    """Whether a number token is above 1; one like '0e', the beginning of 0earest, is left to DuckDB."""
     try:
         return float(number) > 1
     except ValueError:
@@ -141,14 +143,14 @@ def _above_one(number: str) -> bool:
 
 
 def refuse_numbers(tokens: list[Token], sql: str) -> None:
-    """Raise where a number lacks its exponent, of which DuckDB tells no place.
+    """Raise if a number lacks its exponent, because DuckDB reports no position for that.
 
     Raises:
-        QueryError: there is one; with the place.
+        QueryError: there is one; with the position.
     """
     for token, after in zip_longest(tokens, tokens[1:]):
         goes_on = after is not None and after.start == token.end + 1 and after.token_type == TokenType.VAR
-        # 0earest is 0 by the name of earest.
+        # 0earest means 0 with the alias earest.
         if token.token_type == TokenType.NUMBER and token.text[-1:] in "eE" and not goes_on:
             raise QueryError(
                 f"{token.text!r} is no number: its exponent is missing, as in 1e3", sql, token.start
@@ -158,7 +160,7 @@ def refuse_numbers(tokens: list[Token], sql: str) -> None:
 def refuse_lists(
     tokens: list[Token], shorthands: Collection[tuple[int, int]], entities: Collection[str], sql: str
 ) -> None:
-    """Raise where a list is put into brackets once more, or names what is no entity in a shorthand.
+    """Raise if a list is put in parentheses again, or if a list in a shorthand names an unknown entity.
 
     Args:
         tokens: with parameters that are lists spelled out.
@@ -166,8 +168,8 @@ def refuse_lists(
         entities: the names in the library.
 
     Raises:
-        QueryError: IN (?) with a list; with the place.
-        UnknownEntity: with near names.
+        QueryError: IN (?) with a list; with the position.
+        UnknownEntity: with similar names.
     """
     kinds = [token.token_type for token in tokens]
     for i, column in enumerate(tokens):
@@ -185,10 +187,10 @@ def refuse_lists(
 
 
 def refuse_zones(tokens: list[Token], sql: str) -> None:
-    """Raise where a clock is compared with a time that names its zone: DuckDB would drop the zone.
+    """Raise if a clock is compared with a timestamp that has a time zone: DuckDB would drop the zone.
 
     Raises:
-        QueryError: it is; with the place.
+        QueryError: there is one; with the position.
     """
     for asked in compared(tokens):
         kind, text = asked.value.token_type, asked.value.text
@@ -202,10 +204,10 @@ def refuse_zones(tokens: list[Token], sql: str) -> None:
 
 
 def remark_videos(query: Query, run: Run, videos: int) -> None:
-    """Say so where a shorthand's conditions, or the library, leave no video: nothing was looked at.
+    """Warn if the library has no video, or if a shorthand's conditions exclude all videos.
 
     Args:
-        videos: how many the library holds.
+        videos: number of videos in the library.
     """
     named = any(remark.startswith("no video") for remark in run.warnings)
     if not videos and not named:
@@ -220,7 +222,7 @@ def remark_videos(query: Query, run: Run, videos: int) -> None:
 
 
 def _lost_shapes(names: Sequence[str], run: Run) -> list[str]:
-    """A remark on each shape whose cameras have no video, as after a camera got another name."""
+    """A remark on each shape whose cameras have no video, for example after a camera was renamed."""
     if not names:
         return []
     rows = run.cursor.execute(_LOST_SHAPES, [list(names)]).fetchall()
@@ -228,10 +230,11 @@ def _lost_shapes(names: Sequence[str], run: Run) -> list[str]:
 
 
 def remark_examples(looked_for: Collection[str], without: Collection[str], run: Run) -> None:
-    """Say so where an entity is looked for that has no example: nothing can match it.
+    """Warn about entities without example images: nothing can match them.
 
     Args:
-        without: the entities that have none.
+        looked_for: the entities that the statement names.
+        without: the entities that have no example.
     """
     lacking = [name for name in looked_for if name in without]
     told = [
@@ -245,10 +248,10 @@ def remark_examples(looked_for: Collection[str], without: Collection[str], run: 
 
 
 def check_clock(query: Query, run: Run) -> None:
-    """A question of wall-clock time needs videos that have one; those without are counted.
+    """Raise if no video has a wall-clock time, and warn about those that have none.
 
     Raises:
-        QueryError: none has one.
+        QueryError: a condition on wall-clock time, but no video that it concerns has one.
     """
     asked = _videos_asked(query, run)
     if asked is None:
@@ -270,18 +273,18 @@ def check_clock(query: Query, run: Run) -> None:
 
 
 def _videos_asked(query: Query, run: Run) -> tuple[int, int] | None:
-    """How many videos a shorthand asks, and of how many a time is known; None where it is in error."""
+    """Number of videos that a shorthand concerns, and of those with a clock; None if a condition is wrong."""
     asked = [f"({leaf.text})" for leaf in query.shared if not leaf.may_select]
     where = f" WHERE {' AND '.join(asked)}" if asked else ""
     try:
         ((videos, known),) = run.cursor.execute(_CLOCKS.format(where=where)).fetchall()
     except duckdb.Error:
-        return None  # the statement itself will say what is wrong with the condition
+        return None  # the statement itself will report the error in its condition
     return int(videos), int(known)
 
 
 def least(tokens: list[Token]) -> Iterator[Compared]:
-    """Every number that a score or similarity is to reach, on either side of it or first in BETWEEN."""
+    """Every number that a score or similarity must reach, on either side of it or first in BETWEEN."""
     own = _given_names(tokens)
     alike = {name.text.lower() for name in own if _is_similarity(tokens, own[name])}
     others = {name.text.lower() for name in own} - alike
@@ -309,7 +312,7 @@ def _counts(token: Token | None) -> bool:
 
 
 def _stands_alone(value: Token | None, beside: Token | None) -> TypeGuard[Token]:
-    """Whether a token is a number, and what stands on its far side makes no other of it."""
+    """Whether a token is a number that no operator on its far side changes."""
     return value is not None and value.token_type == TokenType.NUMBER and not _counts(beside)
 
 
@@ -322,7 +325,7 @@ def _opens(tokens: list[Token], place: int) -> bool:
 
 
 def _given_names(tokens: list[Token]) -> dict[Token, int]:
-    """The names that a statement gives, with AS or right behind a bracket, and where what they name ends."""
+    """The names that a statement defines, with AS or after `)`, each with the index where its value ends."""
     given = {}
     for i, (word, name) in enumerate(pairwise(tokens)):
         if word.token_type == TokenType.ALIAS:
@@ -333,13 +336,13 @@ def _given_names(tokens: list[Token]) -> dict[Token, int]:
 
 
 def _is_similarity(tokens: list[Token], stop: int) -> bool:
-    """Whether what ends before a place is a call of similarity."""
+    """Whether the tokens before `stop` end with a call of similarity."""
     starts = (i for i in range(stop) if tokens[i].text.lower() == "similarity" and _opens(tokens, i + 1))
     return any(closing(tokens, i + 1) + 1 == stop for i in starts)
 
 
 def compared(tokens: list[Token]) -> Iterator[Compared]:
-    """Every column compared with constants; of a name that the statement gives to something else, none."""
+    """Every column compared with constants; names that the statement itself defines are left out."""
     own = {token.text.lower() for token in _given_names(tokens)}
     for i, token in enumerate(tokens[:-2]):
         column, how = token.text.lower(), tokens[i + 1].token_type
@@ -362,14 +365,14 @@ def compared(tokens: list[Token]) -> Iterator[Compared]:
 
 
 def _values(tokens: list[Token], at: int, between: TokenType, most: int | None) -> Iterator[Token]:
-    """Constants from a place on, as long as what stands between them does."""
+    """Consecutive constants from index `at` on, separated by tokens of kind `between`; at most `most`."""
     count = 0
     while at < len(tokens) and (most is None or count < most):
         at += tokens[at].token_type in _TYPES
         if at >= len(tokens) or tokens[at].token_type not in (TokenType.STRING, TokenType.NUMBER):
             return
         if at + 1 < len(tokens) and tokens[at + 1].token_type == TokenType.DPIPE:
-            return  # the begin of a text that is put together
+            return  # the beginning of a concatenated text
         yield tokens[at]
         count, at = count + 1, at + 1
         if at >= len(tokens) or tokens[at].token_type != between:
@@ -378,7 +381,7 @@ def _values(tokens: list[Token], at: int, between: TokenType, most: int | None) 
 
 
 def zones_lost(names: Sequence[str], duckdb_types: Sequence[str]) -> tuple[str, ...]:
-    """A remark on each column of times of the day whose time zone is not among what Arrow keeps."""
+    """A remark on each column of times of day whose time zone Arrow does not keep."""
     return tuple(
         f"the column {name!r} holds TIME WITH TIME ZONE, of which the zone is left out;"
         f" CAST({name} AS VARCHAR) has it"

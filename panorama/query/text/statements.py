@@ -1,4 +1,4 @@
-"""Statements about entities: their tokens enter, small frozen values that the library executes leave."""
+"""Tokens of a statement about entities come in; a small frozen value that the library executes goes out."""
 
 from __future__ import annotations
 
@@ -97,10 +97,10 @@ _VERBS = ("CREATE", "ALTER", "DROP", "FORGET", "DESCRIBE")
 
 
 def parse_statement(tokens: list[Token], sql: str) -> EntityStatement | None:
-    """The statement about entities that the tokens are, None where they are anything else.
+    """The statement about entities that the tokens form; None if they are anything else.
 
     Raises:
-        QueryError: it begins as one and goes on wrong; the place and what was expected.
+        QueryError: it begins as one but continues wrongly; with the position and what was expected.
     """
     words = [token.text.upper() for token in tokens[:2]]
     if words == ["SHOW", "ENTITIES"]:
@@ -116,21 +116,21 @@ def parse_statement(tokens: list[Token], sql: str) -> EntityStatement | None:
 
 
 def _is_table(tokens: list[Token]) -> bool:
-    """DESCRIBE entity is also how DuckDB describes a table of that name."""
+    """Whether the statement is DESCRIBE entity, which is DuckDB's way to describe a table named `entity`."""
     return tokens[0].text.upper() == "DESCRIBE" and len([t for t in tokens if t.text != ";"]) == 2
 
 
 class _Reader:
-    """Takes tokens one after the other and says what was expected where one is wrong."""
+    """Reads tokens one by one; its errors say what was expected."""
 
     def __init__(self, tokens: list[Token], position: int, sql: str) -> None:
         self._tokens = tokens
         self._i = position
         self._sql = sql
-        self._begun: list[str] = []  # what could follow the word that stands here, as CATEGORY behind SET
+        self._begun: list[str] = []  # what may follow the current word, such as CATEGORY after SET
 
     def fail(self, expected: str) -> QueryError:
-        """The error for this place, or behind the word here that was the first of what was looked for."""
+        """The error for the current token, or for the next one if the current word began an alternative."""
         if self._begun:
             expected = f"{' or '.join(self._begun)} after {self._tokens[self._i].text}"
             self._i += 1
@@ -140,14 +140,14 @@ class _Reader:
         return QueryError(f"expected {expected}, found the end", self._sql, len(self._sql.rstrip()))
 
     def text(self, expected: str) -> str:
-        """A quoted string."""
+        """Read a quoted string."""
         if self._i < len(self._tokens) and self._tokens[self._i].token_type == TokenType.STRING:
             self._i += 1
             return self._tokens[self._i - 1].text
         raise self.fail(expected)
 
     def name(self) -> str:
-        """The name of an entity."""
+        """Read the name of an entity."""
         found = self.text("the entity's name in single quotes")
         if not found.strip():
             self._i -= 1
@@ -155,14 +155,14 @@ class _Reader:
         return found
 
     def texts(self, expected: str) -> tuple[str, ...]:
-        """Quoted strings, commas between."""
+        """Read quoted strings separated by commas."""
         found = [self.text(expected)]
         while self.match(","):
             found.append(self.text(expected))
         return tuple(found)
 
     def match(self, *words: str) -> bool:
-        """Step over the words if they stand here."""
+        """Step over the words if they come next; returns whether they did."""
         piece = self._tokens[self._i : self._i + len(words)]
         if any(token.token_type == TokenType.STRING for token in piece[:1]):
             return False
@@ -179,12 +179,12 @@ class _Reader:
         return False
 
     def expect(self, *words: str) -> None:
-        """Step over the words, which must stand here."""
+        """Step over the words; raise if they do not come next."""
         if not self.match(*words):
             raise self.fail(" ".join(words))
 
     def end(self) -> None:
-        """Nothing but a semicolon may follow."""
+        """Raise unless only semicolons follow."""
         while self.match(";"):
             pass
         if self._i < len(self._tokens):

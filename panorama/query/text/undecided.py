@@ -1,4 +1,4 @@
-"""A statement and a number of uncertain tracks enter; what is told of them leaves, and what shows them."""
+"""A statement and its number of uncertain tracks come in; a line about them and how to see them goes out."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from panorama.query.text.extensions import find_extensions
 
 NOT_REJECTED = "band <> 'rejected'"
 _WITHOUT_BAND = re.compile(r"\b(NOT[ (]+ENTITY|ENTITY[ )]+IS NULL|FOLLOWED BY|BEFORE|DURING|OVERLAPS)\b")
-"""What several tracks make, or what matches nothing, has no band."""
+"""Rows made of several tracks, or rows that match nothing, have no band."""
 
 
 def uncertain_told(tracks: int, sql: str, entities: Sequence[str] = ()) -> str:
-    """How many tracks a statement left uncertain, of which entities, and what shows them."""
+    """Tells how many tracks a statement left uncertain, of which entities, and how to see them."""
     told = counted(tracks, "track is", "tracks are")
     shown = _into_it(sql, UNCERTAIN) or uncertain_of(entities)
     return f"{told} uncertain{_joined(tracks, sql)}; see with: {shown}"
 
 
 def told_on_page(tracks: int, sql: str, entities: Sequence[str] = ()) -> str:
-    """The same for who looks through the answer: what shows them shows what is on the page as well."""
+    """The same for a review page; the advised statement shows the tracks of the page as well."""
     told = counted(tracks, "more track is", "more tracks are")
     shown = _into_it(sql, NOT_REJECTED) or uncertain_of(entities)
     return (
@@ -34,29 +34,31 @@ def told_on_page(tracks: int, sql: str, entities: Sequence[str] = ()) -> str:
 
 
 def _into_it(sql: str, band: str) -> str:
-    """What to add to a statement to see the tracks that it left uncertain; '' where nothing can be added."""
+    """The condition to add to a statement to see the tracks left uncertain; '' if none can be added."""
     _, asked = _shorthand(sql)
     if not re.search(r"\bWHERE\b.*\bENTITY\b", asked) or _WITHOUT_BAND.search(asked):
         return ""
     if promise := re.search(r"\bWITH (PRECISION|RECALL)\b", asked):
-        # It decides by borders of its own.
+        # WITH PRECISION or RECALL decides by its own thresholds.
         return f"AND {band}, instead of WITH {promise[1]}"
-    # Behind an OR it would go with the last alternative alone.
+    # After an OR, the condition would apply to the last alternative only.
     has_or = re.search(r"\bOR\b", asked)
     return f"AND {band}{', with the OR before it in brackets' if has_or else ''}"
 
 
 def _joined(tracks: int, sql: str) -> str:
-    """What is counted are tracks, and whoever follows the advice may get fewer rows."""
+    """A remark that moments may join several tracks, so that fewer rows than tracks appear; else ''."""
     target, _ = _shorthand(sql)
     several = tracks > 1 and target == "moments" and _into_it(sql, UNCERTAIN)
     return ", and moments may join several of them" if several else ""
 
 
 def _shorthand(sql: str) -> tuple[str, str]:
-    """The target of the shorthand that a condition could go into, and its words in upper case, without texts.
+    """The target of the shorthand to which a condition can be added, and its words in upper case, without
+    texts.
 
-    Both are '' where there is none, or several, or where relations are read, which hold what was accepted.
+    Both are '' if there is no shorthand, if there are several, or if the statement also reads `sightings` or
+    `moments`, which hold accepted tracks only.
     """
     tokens = tokenize(sql)
     found = [part for part in find_extensions(tokens) if part.kind == "shorthand"]
@@ -66,6 +68,6 @@ def _shorthand(sql: str) -> tuple[str, str]:
     first, last = found[0].first, found[0].last
     if any(word.lower() in MATCHED_COLUMNS for word in words[:first] + words[last:]):
         return "", ""
-    # A text or a name in quotes may read like anything.
+    # A text or a quoted name may contain any words, also keywords.
     asked = [word.upper() if word.isidentifier() or word in "()" else "?" for word in words[first:last]]
     return words[first + 1].lower(), " ".join(asked)
