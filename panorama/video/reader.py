@@ -194,7 +194,8 @@ class VideoReader(ABC):
         """Frames of [start, stop) and [start_seconds, stop_seconds), in presentation order.
 
         Args:
-            start, stop: frame indices; a `stop` of None is the end.
+            start, stop: frame indices; a `stop` of None is the end. In a damaged video, a pass from a later
+                `start` may number frames differently: it does not know which frames before do not decode.
             every: stride, counted from the first frame of the range; with `keyframes_only`, in keyframes.
             start_seconds, stop_seconds: presentation times since the first frame; None for no limit.
             keyframes_only: decode only keyframes, which is many times faster.
