@@ -272,7 +272,7 @@ def _blas(_loaded: frozenset[str]) -> Any:
 
 
 def cores_here(cgroup: Path = CGROUP) -> int:
-    """Cores that this process may use: $PANORAMA_THREADS if set, else its affinity or container's share.
+    """Cores for this process: $PANORAMA_THREADS if set, else the lesser of affinity and container share.
 
     Raises:
         UsageError: $PANORAMA_THREADS is not a whole number from 1.
