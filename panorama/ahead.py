@@ -1,7 +1,8 @@
-"""The words of a command enter; the process of its networks is started, where they are sure to be wanted.
+"""The words of a command come in; if it is sure to need the networks, their process is started early.
 
-That is where a library is made: nothing in it can be indexed already. Elsewhere the catalog has to be asked,
-which takes as long to load as the networks do. What is guessed wrong costs a process that ends by itself.
+It is sure only if the command creates a library, in which nothing can be indexed yet. Otherwise the catalog
+would have to say, and loading that takes as long as loading the networks. A wrong guess costs a process that
+ends by itself.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ INDEX = "index"
 LIBRARY = "--library"
 VALUES = frozenset(("--fps", "--every", "--zoom", "--depth", "--time-from", "--timezone", "--camera-from"))
 FLAGS = frozenset(("--quick", "--redo", "--verbose", "-v", "--json"))
-"""Options of `index` with which these networks are wanted: with a value, and without."""
+"""Options of `index` that still use the default networks: those with a value, and those without."""
 
 
 def begin(words: Sequence[str]) -> None:
-    """Start the networks' process where a command indexes into a library that is not there yet."""
+    """Start the process of the default networks if the command indexes into a library yet to be created."""
     library, paths = _indexing(words)
     if library == "" or not any(glob.has_magic(path) or os.path.lexists(path) for path in paths):
         return
-    with contextlib.suppress(PanoramaError, OSError, RuntimeError):  # whoever needs it tells what is wrong
+    with contextlib.suppress(PanoramaError, OSError, RuntimeError):  # the command itself reports the error
         if possible() and _is_new(library):
             models = content_dir("embeddings")
             start_ahead(str(models / DEFAULT_PROPOSER), str(models / DEFAULT_EMBEDDER))
 
 
 def _is_new(library: str | None) -> bool:
-    """Whether a library is made there: nothing is, or an empty folder."""
+    """Whether the library would be created: its folder is missing or empty."""
     try:
         with os.scandir(library_folder(library)) as there:
             return next(there, None) is None
@@ -44,10 +45,9 @@ def _is_new(library: str | None) -> bool:
 
 
 def _indexing(words: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The library named last and what is to be indexed in it.
+    """The library named last (None if none is named) and the paths to index.
 
-    Without any of these where another command is meant, or an option with which nothing is indexed, or by
-    another model.
+    No paths if it is another command, or has an option that uses another model or indexes nothing.
     """
     library: str | None = None
     paths: list[str] = []

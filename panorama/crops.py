@@ -1,4 +1,4 @@
-"""Views of a track enter as it is followed; the few worth keeping leave; and pictures as bytes and back."""
+"""Views of a track come in as it is followed; the few worth keeping go out. Also encodes pictures as JPEG."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from panorama.pictures.pixels import laid_flat, read_pixels
 from panorama.video import scaled
 
 MAX_SIDE = 256
-"""Longest side of a stored crop in pixels: twice what the embedder reads, so a better one finds detail."""
+"""Longest side of a stored crop in pixels: twice what the embedder reads, as a better model needs detail."""
 
 JPEG_QUALITY = 90
 
 LOOK_GRID = 24
 LOOK_DIM = 64
 LOOKS_AT_ONCE = 1024
-"""Regions that are sampled together: OpenCV's maps have fewer than 32,768 rows."""
+"""Regions sampled together: OpenCV's maps must have fewer than 32,768 rows."""
 
 
 def shrunk(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -38,7 +38,7 @@ def shrunk(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def encode_jpeg(rgb: NDArray[np.uint8]) -> bytes:
     """A JPEG of an RGB picture (H, W, 3), shrunk so that its longest side is at most MAX_SIDE."""
     small = shrunk(rgb) if max(rgb.shape[:2]) > MAX_SIDE else rgb
-    bgr = cv2.cvtColor(small, cv2.COLOR_RGB2BGR)  # a copy by negative strides takes as long as the coding
+    bgr = cv2.cvtColor(small, cv2.COLOR_RGB2BGR)  # a copy by negative strides takes as long as encoding
     done, data = cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
     if not done:
         raise BadImage(f"a picture of {rgb.shape[1]}x{rgb.shape[0]} pixels could not be written as JPEG")
@@ -46,10 +46,10 @@ def encode_jpeg(rgb: NDArray[np.uint8]) -> bytes:
 
 
 def decode_picture(data: bytes, name: str = "picture") -> NDArray[np.uint8]:
-    """The RGB picture (H, W, 3) in JPEG, PNG, WebP, ... bytes, upright; transparency is laid over mid-grey.
+    """Decode JPEG, PNG, WebP, ... bytes to upright RGB (H, W, 3); transparency is laid over mid-grey.
 
     Raises:
-        BadImage: no bytes, or not a picture that OpenCV reads.
+        BadImage: no bytes, damaged, too large, or not a picture (see `read_pixels`).
     """
     return laid_flat(read_pixels(data, name), trim=False)
 
@@ -70,7 +70,7 @@ def whole_boxes(boxes_xyxy: NDArray[np.floating], width: int, height: int) -> li
 
 
 def view_quality(luma: NDArray[np.uint8], touches_edge: bool, objectness: float) -> float:
-    """How much a view shows: larger, sharper, whole and surer is better; comparable within one track only.
+    """How good a view is: large, sharp, whole and certain is best; comparable within one track only.
 
     Args:
         luma: (h, w) brightness inside the box.
@@ -85,10 +85,10 @@ def view_quality(luma: NDArray[np.uint8], touches_edge: bool, objectness: float)
 
 
 def appearances(rgb: NDArray[np.uint8], boxes_xyxy: NDArray[np.floating]) -> NDArray[np.float32]:
-    """Cheap unit vectors (N, 64) of how regions of a picture look, for linking them a moment later.
+    """Cheap unit vectors (N, 64) of the appearance of regions, for linking them a moment later.
 
-    Colour counts of both halves of 24 x 24 samples, coarse on purpose: neighbouring pictures differ in pose
-    and blur, hardly in colour.
+    They count the colours of 24 x 24 samples, separately in the upper and lower half. The bins are coarse on
+    purpose: neighbouring pictures differ in pose and blur, hardly in colour.
 
     Args:
         rgb: (H, W, 3).
@@ -96,7 +96,7 @@ def appearances(rgb: NDArray[np.uint8], boxes_xyxy: NDArray[np.floating]) -> NDA
     """
     if not len(boxes_xyxy):
         return np.zeros((0, LOOK_DIM), np.float32)
-    # Averaged once for all regions: a sample stands for the pixels around it.
+    # Average once for all regions, so that a sample represents the pixels around it.
     averaged = np.asarray(cv2.blur(rgb, (3, 3)), np.uint8)
     vectors = [
         _colour_counts(_sampled(averaged, boxes_xyxy[start : start + LOOKS_AT_ONCE]))
@@ -106,7 +106,7 @@ def appearances(rgb: NDArray[np.uint8], boxes_xyxy: NDArray[np.floating]) -> NDA
 
 
 def _sampled(rgb: NDArray[np.uint8], boxes_xyxy: NDArray[np.floating]) -> NDArray[np.uint8]:
-    """(N * 24, 24, 3) a grid of samples in each box, one box below the other."""
+    """(N * 24, 24, 3): a grid of samples in each box, one box below the other."""
     count = len(boxes_xyxy)
     limits = np.array([rgb.shape[1], rgb.shape[0]], np.float32) - 1
     start, stop = boxes_xyxy[:, :2].astype(np.float32), boxes_xyxy[:, 2:].astype(np.float32)
@@ -119,8 +119,8 @@ def _sampled(rgb: NDArray[np.uint8], boxes_xyxy: NDArray[np.floating]) -> NDArra
 
 
 def _colour_counts(samples: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """(N, 64) square roots of the counts of colours in the halves of (N * 24, 24, 3) samples, unit length."""
-    # As planes: numpy takes several times as long for every third byte.
+    """(N, 64) unit vectors: square roots of the colour counts in both halves of (N * 24, 24, 3) samples."""
+    # Split into planes: numpy is several times slower on every third byte.
     planes = cv2.split(cv2.cvtColor(samples, cv2.COLOR_RGB2HSV))
     hue, saturation, value = (np.asarray(plane, np.uint8) for plane in planes)
     # Hue means nothing without colour: greys are counted by brightness, colours by hue and brightness.
@@ -135,10 +135,10 @@ def _colour_counts(samples: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 @dataclass(slots=True, eq=False)
 class View:
-    """One view of a track: where and when, how good, and the picture (H, W, 3), already small.
+    """One view of a track: where and when, how good, and its small picture (H, W, 3).
 
     Args:
-        make: returns the picture. It is called at most once, and let go of then with all that it holds.
+        make: returns the picture. It is called at most once and then dropped, with all that it references.
     """
 
     frame: int
@@ -150,29 +150,29 @@ class View:
 
     @property
     def picture(self) -> NDArray[np.uint8]:
-        """The picture, made when it is first asked for."""
+        """The picture, made on first access."""
         if self._picture is None:
             assert self.make is not None, "a view that was dropped has no picture"
             self._picture, self.make = self.make(), None
         return self._picture
 
     def develop(self) -> View:
-        """Make the picture now. Itself."""
+        """Make the picture now; returns the view itself."""
         _ = self.picture  # not in an assert: python -O would leave it unmade
         return self
 
     def drop(self) -> None:
-        """Let go of what the picture would be made of."""
+        """Release what the picture would be made from; a picture already made stays."""
         self.make = None
 
 
 @dataclass(slots=True)
 class ViewKeeper:
-    """Keeps the best view of each stretch of a track's life, in bounded memory whatever the length.
+    """Keeps the best view of each stretch of a track's life, in bounded memory however long the track is.
 
-    Time is cut into stretches; each keeps its best view. When there are more than twice as many stretches as
-    views wanted, neighbours are merged and the stretch doubles: a person who walks by and a parked car that
-    stays for hours both end with a few views spread over their whole stay.
+    Time is cut into stretches, each of which keeps its best view. When more than twice as many stretches as
+    wanted views are in use, the length of a stretch doubles and neighbours merge. So a person who walks by
+    and a car that is parked for hours both end with a few views spread over their whole stay.
     """
 
     wanted: int = 4
@@ -203,7 +203,7 @@ class ViewKeeper:
         return any(kept is view for kept in self._best.values())
 
     def best(self) -> list[View]:
-        """At most `wanted` views in order of time, the best of as many equal parts of the track's life."""
+        """At most `wanted` views in order of time, each the best of a group of consecutive views."""
         views = [self._best[slot] for slot in sorted(self._best)]
         if len(views) <= self.wanted:
             return views

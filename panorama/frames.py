@@ -1,4 +1,4 @@
-"""What decoding hands to the rest: video facts, presentation times, and an account of what was lost."""
+"""The types in which decoding hands on a video's facts, presentation times, and a report of losses."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 PICTURES = "images"
-"""What stands for the decoder's name where a folder of pictures is read."""
+"""The `codec` of a folder of pictures, in place of a decoder's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class VideoInfo:
-    """Facts of one video as displayed, that is upright, not mirrored and with square pixels.
+    """Facts of one video as displayed: upright, not mirrored, with square pixels.
 
     Attributes:
         path: the file or image folder.
-        codec: the decoder's name, for example 'h264'; PICTURES for a folder of them.
-        width, height: of the displayed frame, in pixels, which are square.
+        codec: the decoder's name, for example 'h264'; PICTURES for a folder of pictures.
+        width, height: size of the displayed frame, in square pixels.
         rotation: clockwise degrees already applied to what readers return: 0, 90, 180 or 270.
         time_base: seconds per pts unit.
-        duration_seconds: as the container claims, None where it does not.
-        average_rate: frames per second as the container claims, None where it does not.
-        streams: moving pictures that the file holds; one of them is read.
-        mirrored: whether what readers return was also mirrored left to right, after it was turned.
-        assumed_rate: whether the file tells neither times nor a rate; the demuxer's habit is taken.
-        hdr: how light of high dynamic range is encoded, "pq" or "hlg"; "" for ordinary video. Readers return
-            colours as an ordinary screen shows them.
+        duration_seconds: as the container claims; None if it does not say.
+        average_rate: frames per second as the container claims; None if it does not say.
+        streams: number of video streams in the file, not counting cover pictures; one is read.
+        mirrored: whether what readers return was also mirrored left to right, after the rotation.
+        assumed_rate: whether the file stores neither times nor a rate, so that the demuxer's default applies.
+        hdr: the transfer function of high dynamic range video, "pq" or "hlg"; "" for ordinary video. Readers
+            return colours as an ordinary screen shows them.
     """
 
     path: str
@@ -47,7 +47,7 @@ class VideoInfo:
 
     @property
     def is_pictures(self) -> bool:
-        """Whether it is a folder of pictures: each may show something else, as no frame of a film does."""
+        """Whether it is a folder of pictures, each of which may show something else, unlike video frames."""
         return self.codec == PICTURES
 
     def __post_init__(self) -> None:
@@ -90,13 +90,13 @@ class FrameTimes:
 
 @dataclass(slots=True)
 class DecodeReport:
-    """What one pass over a video got and what it lost; grows while the video is read.
+    """What one pass over a video decoded and lost; grows while the video is read.
 
     Attributes:
-        frames: frames decoded.
+        frames: frames that came out, decoded or passed over.
         lost_packets: packets that gave an error or belong to a part that cannot be read.
-        errors: the first few distinct messages, for people.
-        fitted: pictures of a folder that have another size than its frame.
+        errors: the first five distinct messages, for people.
+        fitted: pictures of a folder whose size differs from its frame size.
     """
 
     frames: int = 0
@@ -110,7 +110,7 @@ class DecodeReport:
         return self.lost_packets == 0 and not self.errors
 
     def add(self, other: DecodeReport) -> None:
-        """What another pass, of which this one is made, has lost."""
+        """Add the losses of another pass that this one used."""
         self.lost_packets += other.lost_packets
         for message in other.errors:
             self.note(message)

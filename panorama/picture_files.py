@@ -1,4 +1,4 @@
-"""Pictures enter; files for users leave, each whole or not at all, in the format that its suffix says."""
+"""Pictures come in; files for users go out, complete or not at all, in the format that the suffix names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 
 
 def check_picture(out: Path, videos: Collection[str] = ()) -> None:
-    """Raise UsageError where no picture format goes with the file's suffix, or where something else lies.
+    """Raise UsageError if the suffix names no picture format or the path must not be written to.
 
     Args:
         videos: uris of the library's videos.
@@ -24,7 +24,7 @@ def check_picture(out: Path, videos: Collection[str] = ()) -> None:
 
 
 def write_picture(rgb: NDArray[np.uint8], out: Path) -> None:
-    """Write a picture (H, W, 3), whole or not at all; the file's suffix says the format.
+    """Write an RGB picture (H, W, 3), complete or not at all; the file's suffix sets the format.
 
     Raises:
         LibraryWriteError: the file cannot be written.

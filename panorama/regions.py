@@ -1,4 +1,4 @@
-"""Boxes that may hold an entity: what proposers return and trackers consume."""
+"""Boxes that may contain an entity: proposers return them, trackers consume them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Regions:
         )
 
     def scaled(self, x_factor: float, y_factor: float) -> Regions:
-        """The same regions in another picture size."""
+        """The same regions in a picture of another size."""
         factors = np.array([x_factor, y_factor, x_factor, y_factor], np.float32)
         return Regions(self.boxes_xyxy * factors, self.scores, self.sources)
 
@@ -94,7 +94,7 @@ def suppress(regions: Regions, max_iou: float, limit: int | None = None) -> Regi
     order = np.argsort(-regions.scores, kind="stable")
     boxes = regions.boxes_xyxy[order]
     alive = np.ones(len(order), np.bool_)
-    # Few pairs overlap. They come by the better box: when it is its turn, those before it have decided on it.
+    # Few pairs overlap. They come in order of the better box, whose own fate is decided when its turn comes.
     better, worse = np.nonzero(iou(boxes, boxes) > max_iou)
     for one, other in zip(better.tolist(), worse.tolist(), strict=True):
         if one < other and alive[one]:
@@ -103,9 +103,9 @@ def suppress(regions: Regions, max_iou: float, limit: int | None = None) -> Regi
 
 
 def parse_box(text: str, width: int, height: int) -> tuple[int, int, int, int]:
-    """The box `x1,y1,x2,y2` in pixels, checked against a picture of `width` x `height`.
+    """Parse the box `x1,y1,x2,y2` in pixels and check it against a picture of `width` x `height`.
 
-    Corners between pixels, as answers have them, go to the nearest pixel.
+    Fractional corners, as in answers, are rounded to the nearest pixel.
 
     Raises:
         BadBox: not four numbers, shares instead of pixels, empty, or not inside the picture.
@@ -124,7 +124,7 @@ def parse_box(text: str, width: int, height: int) -> tuple[int, int, int, int]:
 
 
 def _refuse_shares(text: str, width: int, height: int) -> None:
-    """Raise where a box is of percentages or of numbers up to 1, with what it comes to in pixels."""
+    """Raise BadBox for a box in percent or in shares of 1; the message gives it in pixels."""
     words = [part.strip() for part in text.split(",")]
     percent = all(word.endswith("%") for word in words)
     try:

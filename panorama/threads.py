@@ -1,4 +1,4 @@
-"""The cores that this process may use enter; how many threads each library gets leaves, set together."""
+"""The cores that this process may use come in; the thread counts of all libraries go out, set together."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from threadpoolctl import ThreadpoolController
 from panorama.errors import UsageError
 
 ENVIRONMENT = "PANORAMA_THREADS"
-"""How many cores to use, where it is not all that are there."""
+"""The variable that sets the number of cores to use, in place of all that are available."""
 
 BRING_PRODUCTS = frozenset({"numpy", "scipy", "faiss", "torch"})
-"""Packages that may each bring a library of matrix products of its own."""
+"""Packages that may each load a BLAS library of their own."""
 
 BY_OPENMP = frozenset({"torch", "faiss"})
-"""They keep a number for each thread, and $OMP_NUM_THREADS decides it where it is set."""
+"""Libraries that keep a thread count per thread; $OMP_NUM_THREADS overrides ours if it is set."""
 
 NETWORKS = "panorama.models.cores"
-"""Where the threads of networks in 8 bits are told, as a library's are."""
+"""Our module that takes the thread count of 8-bit networks, in the way that a library does."""
 
 CGROUP = Path("/sys/fs/cgroup")
 MOST_DECODE_THREADS = 8
@@ -38,14 +38,15 @@ class Threads:
     """Threads of each library in one process.
 
     Attributes:
-        cores: what may be used at once.
-        decode: of PyAV, for one video.
-        network: of one network at a time, whatever runs it; threads that wait for each other spin, and on a
-            busy core that costs more than it gains.
-        opencv: pictures here are small, and the stages of indexing run side by side.
-        faiss: of building an index and of a search for many; a small search takes one, see `store.inverted`.
-        scan: of comparing everything with an entity.
-        duckdb: a query runs alone.
+        cores: cores that may be used at once.
+        decode: for PyAV to decode one video.
+        network: for each network, whatever runs it. Threads that wait for each other spin, which on a busy
+            core costs more than it gains.
+        opencv: one, because pictures here are small and the stages of indexing run side by side.
+        faiss: for building an index and for searches with many vectors; a small search uses one thread, see
+            `store.inverted`.
+        scan: for comparing all crops with an entity.
+        duckdb: all cores, because a query runs alone.
     """
 
     cores: int
@@ -58,10 +59,10 @@ class Threads:
 
     @classmethod
     def of(cls, cores: int) -> Threads:
-        """The threads for so many cores.
+        """The threads for a number of cores.
 
-        While indexing, decoding, two networks and the rest run at the same time: up to four cores one thread
-        a network is enough to keep all busy.
+        Indexing runs decoding, two networks and the rest at the same time, so up to five cores one thread per
+        network keeps all of them busy.
         """
         return cls(
             cores=cores,
@@ -83,30 +84,31 @@ class Threads:
         return {"cv2": self.opencv, "torch": self.network, NETWORKS: self.network, "faiss": self.faiss}
 
     def apply(self) -> Threads:
-        """Tell the libraries that are loaded; those loaded later are told by who loads them. Itself.
+        """Set the counts of libraries loaded so far; returns itself.
 
-        Outside of `lent` it is for good: for a process of our own, not for a user's.
+        Code that loads a library later calls this again. Outside of `lent` the change is permanent, so use it
+        there only in a process of our own, not in a user's.
         """
         _LENT.set(self._counts)
         return self
 
     @contextmanager
     def lent(self) -> Iterator[Threads]:
-        """Within it the libraries have these threads, itself; then as many as were found; see `lent`."""
+        """Give the libraries these counts within the block, then restore the former ones; see `lent`."""
         with lent(**self._counts):
             yield self
 
 
 @contextmanager
 def lent(**counts: int | None) -> Iterator[None]:
-    """Within it libraries, by name, have so many threads where they are loaded; then as many as were found.
+    """Set the thread counts of loaded libraries within the block, then restore the former counts.
 
-    Blocks of several threads may overlap: what the first found is set back when the last ends. A thread that
-    leaves before gets that back at once where the library keeps a number for each thread: its own it cannot
-    know, since a new thread begins with what a block has lent.
+    Blocks of several threads may overlap: the counts found by the first block are restored when the last one
+    ends. For a library with a count per thread, a thread that leaves earlier gets them back at once. These
+    are not necessarily its own former counts, which cannot be known: a new thread starts with the lent ones.
 
     Args:
-        counts: by library; None leaves its own, and what happens to it within is set back all the same.
+        counts: by library name. None leaves the library's count; changes within the block are still undone.
     """
     _LENT.enter()
     try:
@@ -117,7 +119,7 @@ def lent(**counts: int | None) -> Iterator[None]:
 
 
 class _Lent:
-    """How many threads libraries had before blocks gave them others."""
+    """The thread counts that libraries had before the blocks that are active."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -127,7 +129,7 @@ class _Lent:
         self._inherited: frozenset[str] = frozenset()
 
     def forked(self) -> None:
-        """In a forked process: the threads of OpenMP are not there, and who asks for any waits for ever."""
+        """Runs in a forked process, where OpenMP's threads are missing and using several would hang."""
         self._lock = Lock()
         self._inherited = BY_OPENMP.intersection(sys.modules)
 
@@ -139,8 +141,8 @@ class _Lent:
 
     def set(self, counts: Mapping[str, int | None]) -> None:
         with self._lock:
-            # One that another thread is loading has its module, and not its functions yet. All are read
-            # before any is told: torch and faiss may share one OpenMP, if torch was loaded first.
+            # A library that another thread is importing may lack its functions still. Read all counts before
+            # setting any: torch and faiss share one OpenMP if torch was loaded first.
             found = {name: has for name in counts if (has := _threads_of(name)) is not None}
             for name, has in found.items():
                 if self._inside:
@@ -185,7 +187,7 @@ _SET = {
 
 
 def _threads_of(name: str) -> int | None:
-    """The threads of a library, None where it is not loaded."""
+    """The thread count of a library; None if it is not loaded, or not completely."""
     get = getattr(sys.modules.get(name), _GET[name], None)
     return None if get is None or not hasattr(sys.modules[name], _SET[name]) else int(get())
 
@@ -195,10 +197,10 @@ def _set_threads(name: str, count: int) -> None:
 
 
 class _Alone:
-    """Those who want products of one thread: the first sets it, and what was before is set with the last.
+    """Counts overlapping blocks of single-threaded products: the first sets one thread, the last restores.
 
-    Each setting back what it found would leave one thread for good where one begins later than another and
-    ends later, as a question does that is asked while videos are indexed.
+    If each block restored what it found, one that begins and ends later than another would leave one thread
+    for good, for example a query during indexing.
     """
 
     def __init__(self) -> None:
@@ -212,7 +214,7 @@ class _Alone:
             for library in libraries:
                 before = library.num_threads
                 library.set_num_threads(1)
-                if library.num_threads != before:  # else it is so already, or a caller's own limit holds
+                if library.num_threads != before:  # else it had one already, or a caller's limit applies
                     self._before.append((library, before))
             _let_go(libraries)
 
@@ -229,7 +231,7 @@ class _Alone:
 
 
 class _AloneHere(local, _Alone):
-    """The same for each thread by itself."""
+    """The same, separately for each thread."""
 
 
 _PROCESS, _THREAD = _Alone(), _AloneHere()
@@ -237,15 +239,15 @@ _PROCESS, _THREAD = _Alone(), _AloneHere()
 
 @contextmanager
 def products_alone() -> Iterator[None]:
-    """Within it, matrix products of numpy use one thread.
+    """Within the block, matrix products of numpy use one thread.
 
-    Questions and indexing make many small ones, after each of which the other threads of OpenBLAS spin for
-    milliseconds, on cores that the networks, the index, DuckDB and other programs want. Large scans are
-    divided among threads by who makes them. The number holds for the whole process; where several threads
-    ask, the first one sets it, and what was before is set when the last is done, in whatever order they end.
+    Queries and indexing compute many small products. After each, the other threads of OpenBLAS spin for
+    milliseconds on cores that the networks, the index, DuckDB and other programs need. Code that makes large
+    scans divides them among threads itself. The count applies to the whole process, except for a BLAS on
+    OpenMP. If blocks of several threads overlap, the first sets it and the last to end restores it.
     """
     found = _blas(frozenset(BRING_PRODUCTS.intersection(sys.modules))).lib_controllers
-    # With OpenMP below it, each thread has a number of its own.
+    # A BLAS on OpenMP has a count for each thread.
     by_thread = [library for library in found if library.info().get("threading_layer") == "openmp"]
     _PROCESS.enter([library for library in found if library not in by_thread])
     _THREAD.enter(by_thread)
@@ -257,7 +259,7 @@ def products_alone() -> Iterator[None]:
 
 
 def _let_go(libraries: Sequence[Any]) -> None:
-    """Let other threads set numbers, too: threadpoolctl keeps OpenBLAS to the first one that does."""
+    """Let other threads set counts, too: threadpoolctl allows only the first one to set that of OpenBLAS."""
     for library in libraries:
         if hasattr(library, "clear_controlling_thread"):
             library.clear_controlling_thread()
@@ -265,12 +267,12 @@ def _let_go(libraries: Sequence[Any]) -> None:
 
 @cache
 def _blas(_loaded: frozenset[str]) -> Any:
-    """The libraries of matrix products that came with these packages; to find them takes 10 ms."""
+    """The BLAS libraries of the packages loaded; cached by these because the search takes 10 ms."""
     return ThreadpoolController().select(user_api="blas")
 
 
 def cores_here(cgroup: Path = CGROUP) -> int:
-    """Cores that this process may use: what it is bound to, its container's share, or $PANORAMA_THREADS.
+    """Cores for this process: $PANORAMA_THREADS if set, else the lesser of affinity and container share.
 
     Raises:
         UsageError: $PANORAMA_THREADS is not a whole number from 1.
@@ -279,7 +281,7 @@ def cores_here(cgroup: Path = CGROUP) -> int:
     if asked:
         from panorama.arguments import MOST_THREADS  # brings NumPy, which not every command needs
 
-        # Of more than 4300 digits Python makes no number.
+        # int() refuses more than 4300 digits.
         if not asked.isdecimal() or len(asked) > 9 or not 1 <= int(asked) <= MOST_THREADS:
             raise UsageError(
                 f"{ENVIRONMENT} is a whole number of cores from 1 to {MOST_THREADS}, got {asked!r:.40}"
@@ -291,7 +293,7 @@ def cores_here(cgroup: Path = CGROUP) -> int:
 
 
 def _cgroup_share(root: Path) -> float | None:
-    """Cores that the container is given, None where it is given all."""
+    """Cores that the container may use; None if it has no limit."""
     try:
         quota, period = (root / "cpu.max").read_text().split()
     except (OSError, ValueError):

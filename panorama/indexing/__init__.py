@@ -1,1 +1,1 @@
-"""Found videos enter; each is in the library when it is over, skipped or failed: it begins in `run`."""
+"""Found videos come in; each one is in the library at the end, skipped or failed. Start reading in `run`."""

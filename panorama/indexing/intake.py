@@ -1,4 +1,4 @@
-"""Found files enter, one after the other; what is to be done about each leaves: it may be nothing."""
+"""Found files come in, one after the other; what to do about each goes out, which may be nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,13 @@ from panorama.video.own_clips import is_own_clip
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """What is known of a file before it is decoded, and when work on it began."""
+    """What is known about a file before decoding.
+
+    Attributes:
+        number: its place among the found files, from 0.
+        row: its row for the catalog, still without the facts that decoding finds.
+        started: when work on it began, by `time.perf_counter`.
+    """
 
     number: int
     video: FoundVideo
@@ -48,11 +54,12 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A file whose content the library holds, or will hold when what is before it in the line is done.
+    """A file whose content is in the library, or will be once the files before it in the line are done.
 
     Attributes:
-        held: whether the library held it when it was asked.
-        note: what is told of it.
+        settings_hash: of the segment with this content.
+        held: whether the library already had it when the file was examined.
+        note: the note for the outcome.
     """
 
     ticket: Ticket
@@ -63,7 +70,11 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """A file whose content another process was at, and the claim that it had; or which is looked at again."""
+    """A file to examine again: another process was indexing its content, or the library no longer has it.
+
+    Attributes:
+        claim: the claim on its content; wait until it is free.
+    """
 
     number: int
     video: FoundVideo
@@ -75,14 +86,15 @@ class Intake:
 
     Args:
         kept: which videos stay as they are.
-        anew: who indexes a video anew that an earlier version indexed otherwise, or in part, by the settings
-            that it has.
+        anew: settings hash -> indexer, for videos with this hash that must be indexed again: an earlier
+            version or another proposer indexed them, or indexed them in part, or they lost a data file.
+        indexer: the indexer at work.
 
     Attributes:
-        moved: paths whose rows have just followed their files there; set before the first file.
-        elsewhere: files that other processes are at, since `begin`.
-        later: files for which others than the indexer at work are in charge, with their numbers.
-        by_hand: by name, what was said by hand about when a video was recorded that holds something else now.
+        moved: uris to which rows have just followed their files; set before the first file.
+        elsewhere: files to examine again, since `begin`.
+        later: files, with their numbers, by the indexer that is responsible if it is not the one at work.
+        by_hand: by name, the recording times set by hand of videos whose files now hold something else.
     """
 
     def __init__(
@@ -101,11 +113,11 @@ class Intake:
         self.by(indexer)
 
     def by(self, indexer: Indexer) -> None:
-        """Decide for this one from now on."""
+        """Decide for this indexer from now on."""
         self._indexer, self._settings_hash = indexer, indexer.settings_hash
 
     def begin(self, files: Sequence[tuple[int, FoundVideo]]) -> Iterator[Job | Copy | FileOutcome]:
-        """What is to be done about each file; what is not for now is kept in `elsewhere` and `later`."""
+        """What to do about each file; files to deal with later go to `elsewhere` and `later` instead."""
         self.elsewhere = []
         return self._entries(files)
 
@@ -148,13 +160,13 @@ class Intake:
         return self._claimed(Ticket(number, video, row, started))
 
     def _claimed(self, ticket: Ticket) -> Job | Copy | Elsewhere:
-        """A content that is to be decoded, unless somebody is at it or has been."""
+        """Claim the content of a file and open the file, unless its content is being indexed or is there."""
         content, video = ticket.row.content_hash, ticket.video
         if content in self._under_way:
             return Copy(ticket, self._settings_hash, held=False)
         if not self._claims.take(content):
             return Elsewhere(ticket.number, video, content)
-        # Asked for only now: who had the claim before may have committed it.
+        # Look only now: the process that had the claim before may have committed the content.
         held, reader = self._held(content, video), None
         try:
             if held is not None:
@@ -168,17 +180,17 @@ class Intake:
         return Job(reader, ticket)
 
     def _is_unchanged(self, known: KnownFile, state: tuple[int, int], sample: str | None) -> bool:
-        """Whether a file is the one that was indexed, and its rows are there."""
-        # Of what was indexed before samples were taken, size and time have to do.
+        """Whether a file still is the one that was indexed, and its rows are complete."""
+        # Files indexed before samples were taken have only size and time.
         same = known.content_sample in (None, sample)
         return same and known.has_state(state) and known.content_hash not in self._lost
 
     def _kept_as_it_is(self, known: KnownFile, video: FoundVideo, uri: str) -> FileOutcome:
-        """What becomes of a file that has not changed."""
+        """The outcome of a file that has not changed."""
         reason, note = self._why_kept(known, video, KNOWN_CONTENT if uri in self.moved else UNCHANGED)
         found_as = ""
         if composed(video.name).endswith(f"/{known.name}"):
-            # Questions about the folder, as video LIKE 'gate/%', would miss it.
+            # The user may query the folder, as in video LIKE 'gate/%', which misses this name.
             found_as = composed(video.name)
             note = f"{note}; it keeps that name, and is not called {found_as}"
         return FileOutcome(
@@ -192,7 +204,11 @@ class Intake:
         )
 
     def _why_kept(self, known: KnownFile, video: FoundVideo, what: str) -> tuple[Reason, str]:
-        """Why rows stay as they are, and that in words: what is the same, and what would make them anew."""
+        """Why rows stay as they are, also in words, with the option that would index the video again.
+
+        Args:
+            what: the beginning of the note: what is the same.
+        """
         if self._is_deeper(known):
             return Reason.DEEPER, "indexed already; --quick replaces nothing"
         if known.settings_hash != self._settings_hash:
@@ -203,14 +219,15 @@ class Intake:
         return Reason.UNCHANGED, what
 
     def _going_on(self, row: VideoRow, video: FoundVideo, known: KnownFile) -> VideoRow:
-        """The row of a file that holds something else: where that is more of the same, what is known holds.
+        """The row of a file whose content has changed.
 
-        That is when it was recorded, and what somebody said of places in it.
+        If it only grew, the row says which content it continues, so that its recording time and reviewed
+        answers stay valid. If it holds something else, a time set by hand goes to `by_hand`.
         """
         times = [row.recorded for row in self._store.recorded([known.name])]
         times = [recorded for recorded in times if recorded.time_from is not None]
         if not times and not self._store.reviewed(known.content_hash):
-            return row  # it takes reading the file once more
+            return row  # nothing to keep: save reading the file once more
         if goes_on(video.path, known.size, known.content_hash):
             return replace(row, continues=known.content_hash)
         for recorded in times:
@@ -219,18 +236,18 @@ class Intake:
         return row
 
     def _other(self, known: KnownFile | None) -> Indexer | None:
-        """Who indexes a content anew whose rows do not serve as they are, where it is not the one at work."""
+        """The indexer for a content that must be indexed again; None if it is the one at work or none."""
         if known is None:
             return None
-        lost = known.content_hash in self._lost  # it gets the settings that it had
+        lost = known.content_hash in self._lost  # lost data files: index it with the settings it had
         anew = lost or known.settings_hash in self._kept.anew or was_unreachable(known.decode_note)
         other = self._anew.get(known.settings_hash) if anew else None
         return None if other is self._indexer else other
 
     def _held(self, content: str, video: FoundVideo) -> KnownFile | None:
-        """What the library knows of a content that it holds, where there is nothing to do about it."""
+        """What the library knows of a content, if it has that and it stays as it is; else None."""
         if content in self._lost:
-            # Another process may have made its rows anew since, or have erased the file that was missed.
+            # Meanwhile another process may have indexed it again, or erased the file that was missed.
             self._lost = self._store.lost_contents()
         if content in self._lost:
             return None
@@ -238,7 +255,7 @@ class Intake:
         return known if known is not None and self._keeps(known, video) else None
 
     def _keeps(self, known: KnownFile, video: FoundVideo) -> bool:
-        """Whether the rows of a content that the library holds stay as they are."""
+        """Whether the rows of a content in the library stay as they are."""
         if self._is_deeper(known):
             return True
         holds = self._kept.holds(known.settings_hash, self._settings_hash, _is_older(known, video))
@@ -246,10 +263,10 @@ class Intake:
         return holds and not (completes and was_unreachable(known.decode_note))
 
     def _is_deeper(self, known: KnownFile) -> bool:
-        """Whether a quick look is asked for, which replaces nothing, of what has more."""
+        """Whether this is a quick look, which replaces nothing, and the content has other settings."""
         return self._indexer.settings.keyframes_only and known.settings_hash != self._settings_hash
 
 
 def _is_older(known: KnownFile, video: FoundVideo) -> bool:
-    """Whether an earlier version indexed a file, that kept less of it."""
+    """Whether an earlier version indexed a file and stored less about it."""
     return known.is_older or (video.path.is_dir() and not known.names_pictures)

@@ -1,4 +1,4 @@
-"""Videos on their way through the stages of indexing, in parcels: what each stage takes and fills in."""
+"""Parcels of a video come in from the stage before and go out to the next, with what each stage adds."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from panorama.tracking.segmenting import FinishedTrack
 from panorama.video import PassedFrame, VideoFrame, VideoReader
 
 MOST_BEGUN = 3
-"""Batches that are worked on elsewhere, or wait there: who asks and who answers are seldom busy at once."""
+"""Batches in progress or waiting in the networks' process, so that it and this process are both kept busy."""
 
 BATCH_BYTES = 48 << 20
-"""Frames of 4K hold so much that four of them are a batch; where samples are deeper than a byte, two."""
+"""A batch is also full with this many bytes: four frames of 4K, or two if samples are deeper than a byte."""
 
 MOST_WAITING = 64
-"""Parcels that wait for a batch to fill: a night without motion must not hold up the video before it."""
+"""Most parcels that wait for a batch to fill, so that a night without motion does not delay others."""
 
 DEFECTS = (ArithmeticError, LookupError, RuntimeError, ValueError, cv2.error)
-"""What an odd file may bring out in our own code: it costs that file, not the others."""
+"""Errors that an odd file may trigger in our own code; they cost that file, not the others."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far one video is; the caller's hook gets copies a few times a second.
+    """How far the work on one video is; the caller's hook gets copies a few times a second.
 
     Attributes:
         frames: frames read so far.
@@ -75,9 +75,10 @@ class Job:
 
     Attributes:
         reader: the open video.
-        note: what the caller needs at the end of the line.
-        unneeded: tells which frames need not be decoded; None where all are.
-        error: why it gives no segment; set by whichever stage fails, heeded by all.
+        note: anything that the caller needs at the end of the line.
+        unneeded: says which frames need not be decoded; None if all must be.
+        progress: how far the work is.
+        error: why the video gives no segment; the first stage that fails sets it, and all stages check it.
     """
 
     reader: VideoReader
@@ -88,7 +89,7 @@ class Job:
 
 
 End = Callable[[], float]
-"""Ends a step that was begun, and gives the processor time that it took outside of this thread."""
+"""Ends a step that was begun; returns the processor seconds that it took outside of this thread."""
 
 FrameRow = tuple[int, int, float]
 """Number, pts and presentation time of one frame."""
@@ -99,15 +100,17 @@ class Parcel:
     """Some consecutive frames of one video, and what the stages have made of them.
 
     Attributes:
-        frames: decoded or passed over, until the gate has seen them.
-        rows: of all frames, also of those that were not decoded.
-        events: the sampled ones among them, until they are tracked.
-        regions: one for each event that is a sample.
-        cuts: the frames among them that begin another shot.
-        ends: of the last parcel, how the video begins and ends (see `Sampler.ends`).
-        tracks: those that ended here.
-        jpegs: of the tracks' crops, in order; `pictures` is what a reader of the JPEGs sees.
-        vectors: (depth, crops, dim), of the first exits.
+        job: the video.
+        frames: the frames, decoded or passed over, until the gate has seen them.
+        rows: number, pts and time of all frames, including those not decoded.
+        events: what the gate made of sampled frames, until they are tracked.
+        regions: the proposed regions of each event that is a Sample.
+        cuts: frames that begin a new shot.
+        ends: in the last parcel, how the video begins and ends (see `Sampler.ends`); else None.
+        tracks: tracks that ended here.
+        jpegs: the crops of these tracks, in order.
+        pictures: the same, decoded from the JPEGs, until they are embedded.
+        vectors: (depth, crops, dim) at the first `depth` exits; None before embedding, or without crops.
         last: whether the video ends here.
     """
 
@@ -126,11 +129,11 @@ class Parcel:
 
     @property
     def samples(self) -> list[Sample]:
-        """The events that need to be looked at."""
+        """The events that the proposer must look at."""
         return [event for event in self.events if isinstance(event, Sample)]
 
     def give_up(self) -> None:
-        """Let go of everything: the video gives no segment."""
+        """Drop everything, because the video gives no segment."""
         self.frames, self.rows, self.events, self.regions = [], [], [], []
         self.cuts, self.tracks, self.jpegs, self.pictures = [], [], [], []
         self.ends = self.vectors = None
@@ -138,7 +141,10 @@ class Parcel:
 
 @contextmanager
 def guard(parcel: Parcel, stage: str) -> Iterator[None]:
-    """Time a step of one video's work; where it fails, the video is given up and the others go on."""
+    """Time a step of one video's work. If it fails, give up this video, while others go on.
+
+    The step runs even if the video failed before, on an emptied parcel.
+    """
     job = parcel.job
     if job.error is not None:
         parcel.give_up()
@@ -152,12 +158,13 @@ def guard(parcel: Parcel, stage: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How much a step is given at once.
+    """How much a step gets at once.
 
     Attributes:
-        full: how many pictures make a batch.
-        size: how many of them a parcel has.
-        weight: bytes that a parcel holds until the step is over; `BATCH_BYTES` of them make a batch, too.
+        full: number of pictures in a full batch.
+        size: returns the number of pictures in a parcel.
+        weight: returns the bytes that a parcel holds until the step is over; with `BATCH_BYTES` of them, a
+            batch is full, too.
     """
 
     full: int
@@ -165,19 +172,22 @@ class Batch:
     weight: Callable[[Parcel], int]
 
     def is_full(self, count: int, held: int) -> bool:
-        """Whether so many pictures, which hold so many bytes, are a batch."""
+        """Whether `count` pictures that hold `held` bytes are a full batch."""
         return count >= self.full or held >= BATCH_BYTES
 
 
 def batched(
     parcels: Iterator[Any], stage: str, begin: Callable[[list[Parcel]], End], batch: Batch
 ) -> Generator[Any, None, None]:
-    """Parcels in order after a step on many of them at once, whatever their videos.
+    """Run a step on batches of parcels, from any number of videos; yields the parcels in order.
 
-    While batches are worked on elsewhere the next is gathered and begun; then the first is waited for.
+    While batches are in progress elsewhere, it gathers and begins the next ones, up to MOST_BEGUN; then it
+    waits for the first.
 
     Args:
-        begin: begins the step for parcels that have something for it; what it returns ends it.
+        parcels: parcels; other items are passed through in order.
+        stage: name under which to count the time.
+        begin: begins the step for parcels that have pictures; the function that it returns ends the step.
         batch: how much makes a batch.
     """
     step = _Step(stage, begin, batch.size)
@@ -202,7 +212,7 @@ def batched(
 
 
 class _Step:
-    """A step on parcels of many videos at once; where it fails, video by video: only the odd one fails."""
+    """A step on parcels of many videos at once. If it fails, it is repeated video by video."""
 
     def __init__(
         self,
@@ -213,7 +223,7 @@ class _Step:
         self._stage, self._begin, self._size = stage, begin, size
 
     def begin(self, items: list[Any]) -> Callable[[], None]:
-        """Begin with those that have something for it; what is returned ends it."""
+        """Begin the step for the parcels that have pictures; the returned function ends it."""
         parcels = [p for p in items if isinstance(p, Parcel) and self._size(p)]
         if not parcels:
             return lambda: None
@@ -228,7 +238,7 @@ class _Step:
         def finish() -> None:
             started = time.perf_counter()
             away = self._end(parcels, end)
-            # What took longer than it was waited for was done while this thread did other things.
+            # If it took longer elsewhere than this thread waited, this thread did other things meanwhile.
             total = max(away, spent + time.perf_counter() - started)
             for job, share in shares:
                 job.progress.stage_seconds[self._stage] += share * total

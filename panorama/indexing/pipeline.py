@@ -1,4 +1,7 @@
-"""Stages enter, each a generator over what the one before it yields; they run side by side, all timed."""
+"""Stages come in, each a generator over the items of the one before; the last one's items go out, all timed.
+
+The stages run side by side, in threads with bounded queues between them.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +21,21 @@ from panorama.store.files.joining import join
 
 AUTOGROUP = Path("/proc/self/autogroup")
 NICENESS = 5
-"""Of the threads of stages: a query in another process goes first."""
+"""Niceness of the stages' threads, so that a query in another process has priority."""
 
 
 @dataclass(slots=True)
 class Meter:
-    """What one stage did, in seconds of wall time but for `processor`.
+    """What one stage did, in seconds of wall time except for `processor`.
 
     Attributes:
-        busy: at work; on a machine that others use, also while it was not given a core.
-        processor: time that its thread was given a core; threads that libraries start are not in it.
-        starved: waiting for the stage before it.
-        blocked: waiting for the stage behind it.
-        items: handed on.
-        queued: sum over all takings of what lay in the queue before the stage.
-        takings: how often it took an item.
+        busy: working; includes waiting for a core that other processes use.
+        processor: processor time of its thread, without threads that libraries start.
+        starved: waiting for the previous stage, and pausing.
+        blocked: waiting for the next stage.
+        items: number of items handed on.
+        queued: sum, over all items taken, of the length of the queue before the stage.
+        takings: number of items taken from that queue.
     """
 
     name: str
@@ -55,9 +58,9 @@ class Stage:
     """One step of the work.
 
     Attributes:
-        run: takes the items of the stage before, yields its own, in order.
-        capacity: items that may wait before this stage.
-        joins: it has no thread of its own, but that of the stage before; nothing waits between the two.
+        run: takes the items of the previous stage and yields its own, in order.
+        capacity: most items that wait before this stage.
+        joins: run in the thread of the previous stage, without a queue between them.
     """
 
     name: str
@@ -67,7 +70,7 @@ class Stage:
 
 
 class _Stopped(Exception):
-    """The line was stopped while a stage waited; it ends quietly."""
+    """The line was stopped while a stage waited; the stage ends silently."""
 
 
 class _End:
@@ -76,7 +79,7 @@ class _End:
 
 @dataclass(slots=True)
 class _Queue:
-    """A bounded queue whose both ends let go when the line stops."""
+    """A bounded queue; when the line stops, both ends raise _Stopped."""
 
     capacity: int
     items: deque[Any] = field(default_factory=deque)
@@ -93,7 +96,7 @@ class _Queue:
             self.changed.notify_all()
 
     def take(self) -> tuple[Any, int]:
-        """The next item, and how many there were."""
+        """The next item, and the length of the queue including it."""
         with self.changed:
             while not self.items and not self.stopped:
                 self.changed.wait()
@@ -112,18 +115,21 @@ class _Queue:
 
 
 class Line:
-    """A row of stages; what the last one yields is iterated over in the caller's thread.
+    """A row of stages; iterate over it, in the caller's thread, to get the items of the last stage.
 
-    The order of items is that of the source whatever the threads do, so a stage that is a function of what it
-    has taken so far gives the same results side by side and one after the other.
+    Items stay in the order of the source, whatever the threads do. So a stage whose output depends only on
+    the items taken so far gives the same results with threads and without.
 
     Args:
-        source: what the first stage takes.
-        stages: in order.
-        side_by_side: threads for the stages; otherwise all of them run in the caller's thread.
-        wait: called by each stage before each item: where work pauses for others.
-        leave: called when the line is left before its end, before its threads are waited for: what a stage
-            waits for elsewhere must not come first.
+        source: the items for the first stage.
+        stages: the stages, in order.
+        side_by_side: run the stages in threads; otherwise all run in the caller's thread.
+        wait: called by each stage before each item; here work pauses to let queries run.
+        leave: called if the threads are stopped early, before they are joined. It must make a stage return
+            that waits for something elsewhere.
+
+    Attributes:
+        meters: one for each stage, in order.
     """
 
     def __init__(
@@ -147,7 +153,7 @@ class Line:
         self._threads: list[threading.Thread] = []
 
     def __iter__(self) -> Generator[Any, None, None]:
-        """The results; leaving the loop early, by whatever error, ends every stage."""
+        """The items of the last stage; leaving the loop early, for any reason, ends every stage."""
         if self._side_by_side:
             return self._threaded()
         return self._chained(range(len(self._stages)), self._waited(self._source, self.meters[0]))
@@ -181,7 +187,7 @@ class Line:
             join(thread)
 
     def _work(self, number: int) -> None:
-        """The stages of one thread."""
+        """Run the stages of one thread."""
         places, out = self._groups[number], self._queues[number]
         meter = self.meters[places[-1]]
         try:
@@ -195,13 +201,13 @@ class Line:
             out.put(_End())
         except _Stopped:
             pass
-        except BaseException as exc:  # handed to the caller's thread, which raises it
+        except BaseException as exc:  # the caller's thread raises it
             self._error = self._error or exc
             for queue in self._queues:
                 queue.stop()
 
     def _taken(self, number: int) -> Iterator[Any]:
-        """What a thread takes from the one before; the time until it comes is not the stage's own."""
+        """The items from the previous thread; counts the time until they come as starved."""
         meter = self.meters[self._groups[number][0]]
         while True:
             before = time.perf_counter()
@@ -215,7 +221,7 @@ class Line:
             yield item
 
     def _waited(self, items: Iterable[Any], meter: Meter) -> Iterator[Any]:
-        """The items; work pauses before each."""
+        """The items, with a pause before each if needed."""
         for item in items:
             before = time.perf_counter()
             self._wait()
@@ -225,7 +231,7 @@ class Line:
             yield item
 
     def _chained(self, places: Sequence[int], results: Iterator[Any]) -> Generator[Any, None, None]:
-        """Some stages in one thread: each asks the one before it."""
+        """Chain some stages in one thread; each pulls from the one before it."""
         with contextlib.ExitStack() as opened:
             for place in places:
                 stage, ahead = self._stages[place], [self.meters[one] for one in places if one < place]
@@ -236,7 +242,7 @@ class Line:
 
 
 def _timed(results: Iterator[Any], meter: Meter, ahead: Sequence[Meter]) -> Iterator[Any]:
-    """The results, their making timed; what stages ahead of it in this thread took meanwhile is theirs."""
+    """The results of a stage, timed without the time of the stages before it in the same thread."""
     while True:
         others = ahead[-1].busy + ahead[-1].starved if ahead else 0.0
         others_worked = sum(one.processor for one in ahead)
@@ -255,17 +261,17 @@ def _timed(results: Iterator[Any], meter: Meter, ahead: Sequence[Meter]) -> Iter
 
 
 def lower_priority(alone: bool = False) -> None:
-    """Let other work go before this thread and those it starts, where the system knows such a thing.
+    """Give other work priority over this thread and those it starts, if the system supports that.
 
     Args:
-        alone: this process has a session of its own. Linux may give each session the same share of a core,
-            and heed niceness within a session only.
+        alone: whether this process has a session of its own. Linux may give each session the same share of a
+            core and apply niceness only within a session, so the session's niceness is set as well.
     """
-    # 0 is who calls: on Linux this thread, elsewhere all of its process, which is a user's unless `alone`.
+    # 0 is the caller: on Linux this thread, elsewhere the process, which is the user's unless `alone`.
     if sys.platform == "linux" or alone:
         with contextlib.suppress(OSError, AttributeError):
             os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
-    # Who wakes up does not take the core from who works on it: stages wake each other all the time.
+    # With SCHED_BATCH, a thread that wakes up does not preempt a running one: stages often wake each other.
     with contextlib.suppress(OSError, AttributeError):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     if alone:

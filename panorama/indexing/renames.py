@@ -1,4 +1,4 @@
-"""Found videos enter; the library's rows follow those that took each other's names; what was moved leaves."""
+"""Found videos come in; rows of the library follow files that were renamed over each other; moves go out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from panorama.video import (
 
 @dataclass(frozen=True, slots=True)
 class _Other:
-    """A file that is not as it was indexed, or is new, and its state."""
+    """A file that is new or differs from when it was indexed, and its state."""
 
     video: FoundVideo
     uri: str
@@ -33,7 +33,13 @@ class _Other:
 
 
 def row_of(video: FoundVideo, state: tuple[int, int], sample: str | None, content: str) -> VideoRow:
-    """The row of a file before anything of it is decoded; `state` as `file_state` tells it."""
+    """The row of a file before it is decoded.
+
+    Args:
+        state: from `file_state`.
+        sample: from `content_sample`.
+        content: from `content_hash`.
+    """
     root = str(video.root.resolve())
     return VideoRow(
         name=composed(video.name),
@@ -48,11 +54,11 @@ def row_of(video: FoundVideo, state: tuple[int, int], sample: str | None, conten
 
 
 def follow_renames(store: Store, found: Found) -> frozenset[str]:
-    """Let the rows of files that were renamed over each other follow them; the uris that they have now.
+    """Let the rows of files that were renamed over each other follow them; returns their new uris.
 
-    Taken one by one, the first of two files that changed names would put the other's content out of the
-    library before it is found under its new name, and with it the time that was set for it by hand. A name
-    that is new is no such case: it is seen when the file's turn comes.
+    If two files swapped names, indexing them one by one would let the first replace the content of the other
+    in the library, before that is found under its new name, and so lose a time set for it by hand. If no
+    indexed file was overwritten, nothing is done here: a plain rename is noticed when the file's turn comes.
     """
     known = store.known_files()
     others = list(_others(found, known)) if known else []
@@ -69,7 +75,7 @@ def follow_renames(store: Store, found: Found) -> frozenset[str]:
 
 
 def _others(found: Found, known: Mapping[str, KnownFile]) -> Iterator[_Other]:
-    """The files that are new or have another size or time; what cannot be read is told in its turn."""
+    """The files that are new or have another size or time; unreadable ones are reported in their turn."""
     for video in found.videos:
         with contextlib.suppress(VideoError, OSError, RuntimeError):
             own = video.path.resolve()
@@ -81,9 +87,9 @@ def _others(found: Found, known: Mapping[str, KnownFile]) -> Iterator[_Other]:
 
 
 def _not_named(store: Store, others: list[_Other], known: Mapping[str, KnownFile]) -> list[_Other]:
-    """Files that nobody named and that changed, too, where what they were may be what one of `others` is now.
+    """Files that changed but were not named, if their former content may be what one of `others` is now.
 
-    Each may itself hold what was another one's, as where three go round.
+    Each of them may now hold the content of yet another file, as when three files swap names in a circle.
     """
     roots = {row.uri: row.root for row in store.recorded()}
     left = {uri: file for uri, file in known.items() if uri in roots and "://" not in uri}
@@ -106,11 +112,11 @@ def _not_named(store: Store, others: list[_Other], known: Mapping[str, KnownFile
 
 
 def _moves(others: list[_Other], sources: dict[str, KnownFile]) -> dict[str, VideoRow]:
-    """Where the files of some rows are now, by the uri that they had; only what looks alike is read whole.
+    """The new row of each file that moved, by its former uri; reads only files in full that look the same.
 
     Args:
-        sources: rows whose file is another now, or was not found; those that turn out to be there are taken
-            out.
+        sources: rows whose file has changed or was not found; those whose file turns out to be unchanged are
+            removed from it.
     """
     alike: dict[int, set[str | None]] = {}
     for file in sources.values():
@@ -121,7 +127,7 @@ def _moves(others: list[_Other], sources: dict[str, KnownFile]) -> dict[str, Vid
             sample: str | None = content_sample(other.video.path)
             own = sources.get(other.uri)
             if own is not None and own.size == other.size and own.content_sample in (None, sample):
-                del sources[other.uri]  # only touched, as it seems
+                del sources[other.uri]  # apparently only its time has changed
             elif alike.get(other.size, set()) & {None, sample}:
                 content = content_hash(other.video.path)
                 targets.append(row_of(other.video, (other.size, other.mtime_ns), sample, content))

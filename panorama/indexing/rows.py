@@ -1,4 +1,4 @@
-"""Parcels of one video enter; rows of its segment leave for the store, many at a time."""
+"""Parcels of one video come in; rows of its segment go out to the store, many at a time."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from panorama.tracking.segmenting import FinishedTrack
 
 FRAME_ROWS = 8192
 CROP_ROWS = 64
-"""Rows that wait to be written together: how they are cut depends on the video alone."""
+"""Rows that are written together; how they are divided depends only on the video."""
 
 
 class SegmentRows:
     """Writes the parcels of one video; the caller commits.
 
     Args:
-        model_hash: of the embedder whose vectors the parcels carry.
-        pictures: of a folder of pictures the names of its files, by pts.
+        writer: the writer of the segment.
+        model_hash: hash of the embedder that made the vectors in the parcels.
+        progress: gets the counts of crops and tracks, and the time.
+        pictures: for a folder of pictures, its file names, indexed by pts.
     """
 
     def __init__(
@@ -38,7 +40,7 @@ class SegmentRows:
         self._next_track = self._next_crop = 1
 
     def add(self, parcel: Parcel) -> None:
-        """Take what a parcel carries; after the last one everything is written."""
+        """Take the contents of a parcel; the last parcel writes everything that remains."""
         self._frames += parcel.rows
         self._writer.add_cuts(parcel.cuts)
         if parcel.ends is not None:

@@ -1,4 +1,4 @@
-"""Found videos enter; each is committed, skipped or failed, in order; an account of all leaves."""
+"""Found videos come in; each is committed, skipped or failed, in order; a report of all goes out."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from panorama.video import (
 
 TELL_SECONDS = 0.25
 UPKEEP = "upkeep"
-"""Name of the work that one process at a time does; see `panorama.store.claims`."""
+"""Name of work that only one process at a time does; see `panorama.store.claims`."""
 COMPACT_FILES = 64
-"""`index` merges the files of a table when there are so many small ones."""
+"""`index` merges the files of a table if it has at least this many small ones."""
 
 
 def index_paths(
@@ -53,13 +53,13 @@ def index_paths(
     side_by_side: bool = True,
     kept: Kept | None = None,
 ) -> IndexReport:
-    """Index what `find_videos` found; each video is committed when it and those before it are done.
+    """Index what `find_videos` found; a video is committed when it and those before it are done.
 
-    An interrupt keeps the videos committed before it and leaves no trace of those at work.
+    An interrupt keeps the videos committed so far and leaves no trace of unfinished ones.
 
     Args:
-        side_by_side: a thread for each stage; the segments are the same, byte for byte, without.
-        kept: which videos stay as they are; None for those of the indexer's settings alone.
+        side_by_side: run the stages in threads; the segments are the same, byte for byte, without.
+        kept: which videos stay as they are; None for only those with the indexer's settings.
     """
     hooks = hooks or Hooks()
     nothing = IndexReport.of_nothing(found)
@@ -74,7 +74,7 @@ def index_paths(
     ):
         run = _Run(store, indexer, found, hooks, gate, claims, kept or Kept())
         embed = partial(embed_missing, store, indexer.embedder, gate.wait, indexer.depth, hooks)
-        # First what needs no decoding: until then no question finds what is stored.
+        # First embed stored crops, which needs no decoding: until then no query finds them.
         embedded = embed() if len(store.snapshot().unembedded(indexer.embedder.hash)) else 0
         outcomes = run.run(side_by_side)
         embedded += embed()
@@ -84,7 +84,7 @@ def index_paths(
 
 
 def _clip_remarks(outcomes: Sequence[FileOutcome]) -> tuple[str, ...]:
-    """One line about the clips of Panorama's own that were found in folders: hits are no footage."""
+    """One line about Panorama's own clips that were found in folders and skipped; none if there are none."""
     clips = [outcome.path for outcome in outcomes if outcome.reason is Reason.OWN_CLIP]
     if not clips:
         return ()
@@ -94,7 +94,7 @@ def _clip_remarks(outcomes: Sequence[FileOutcome]) -> tuple[str, ...]:
 
 
 def finish(store: Store, embedder: Embedder, hooks: Hooks | None = None) -> None:
-    """What ends an indexing: merge small files, and make what queries read; it stands back for them, too."""
+    """Finish indexing: merge small data files and prepare what queries read; pauses while queries run."""
     from panorama.answering.source import SnapshotVectors
 
     told = hooks or Hooks()
@@ -105,7 +105,7 @@ def finish(store: Store, embedder: Embedder, hooks: Hooks | None = None) -> None
         PauseGate(marks) as gate,
     ):
         store.compact(least_files=COMPACT_FILES, wait=gate.wait)
-        # Large libraries search through an index: made here, so that no query has to wait for it.
+        # Large libraries are searched through an index; build it here, so that no query waits for it.
         snapshot = store.snapshot()
         SnapshotVectors(store, snapshot, embedder).prepare(gate.wait)
         store.drop_outdated(snapshot)
@@ -145,13 +145,14 @@ class _Run:
 
     @property
     def by_hand(self) -> Mapping[str, Recorded]:
-        """By name, what was said by hand about when a video was recorded that holds something else now."""
+        """By name, the recording times set by hand of videos whose files now hold something else."""
         return self._intake.by_hand
 
     def run(self, side_by_side: bool) -> list[FileOutcome]:
-        """Everything, in the order in which it was found.
+        """Index everything in the order found.
 
-        What other processes were at comes last, and behind it what has settings of its own.
+        Files on which other processes were working come later, and after these the files that are indexed
+        again with other settings.
         """
         self._intake.moved = follow_renames(self._store, self._found)
         self._tell_anew()
@@ -163,7 +164,7 @@ class _Run:
         return self._outcomes
 
     def _tell_anew(self) -> None:
-        """Say how many of the files an earlier version, or another proposer, indexed otherwise."""
+        """Report how many files are indexed again because an earlier version or proposer indexed them."""
         if not self._anew:
             return
         uris = {str(video.path.resolve()) for video in self._found.videos}
@@ -176,7 +177,7 @@ class _Run:
         while left:
             self._pass(left, side_by_side)
             left = [(one.number, one.video) for one in self._intake.elsewhere]
-            # Nothing is claimed here now, so that nobody waits for us.
+            # This process holds no claim now, so no process waits for it in turn.
             self._claims.wait_for([one.claim for one in self._intake.elsewhere], self._tell_of_others)
 
     def _pass(self, files: list[tuple[int, FoundVideo]], side_by_side: bool) -> None:
@@ -204,11 +205,11 @@ class _Run:
             self._write(item)
 
     def _attach(self, copy: Copy) -> FileOutcome | None:
-        """List a copy; None where it is to be looked at again."""
+        """Add the file of a copy to the library; None if it must be examined again."""
         ticket, path = copy.ticket, str(copy.ticket.video.path)
         name = self._store.attach_video(ticket.row, copy.settings_hash)
         if name is None and copy.held:
-            # The only file that held this content has another by now, as one before it in the line.
+            # The only file with this content has changed meanwhile, for example one before it in the line.
             self._intake.elsewhere.append(Elsewhere(ticket.number, ticket.video, ticket.row.content_hash))
             return None
         if name is None:
@@ -240,7 +241,7 @@ class _Run:
             self._hooks.on_progress(job.progress.copy())
 
     def _finish(self, job: Job, ticket: Ticket) -> FileOutcome:
-        """Commit the video whose last parcel has come, or say why it gives nothing."""
+        """Commit the video whose last parcel has come; the outcome says so, or why it failed."""
         progress, damage = job.progress, _reservations(job.reader)
         if job.error is None and not progress.frames:
             job.error = VideoError(
@@ -278,7 +279,7 @@ class _Run:
         )
 
     def _since(self, ticket: Ticket) -> float:
-        """Seconds for one file: the next one's decoding begins before this one is written."""
+        """Seconds spent on a file, since its work began or the previous file was settled, if later."""
         return time.perf_counter() - max(ticket.started, self._settled)
 
     def _settle(self, outcome: FileOutcome, seconds: float) -> None:
@@ -290,7 +291,7 @@ class _Run:
         self._hooks.on_file(outcome)
 
     def _line_since(self) -> dict[str, dict[str, float]]:
-        """What each stage did since the last file was settled."""
+        """What each stage did since the previous file was settled."""
         if self._line is None:
             return {}
         told = {}
@@ -313,7 +314,7 @@ class _Run:
 
 
 def _reservations(reader: VideoReader) -> str | None:
-    """What of a video was not decoded, or had to be assumed, in words; None where nothing was."""
+    """What could not be decoded or had to be assumed, in words; None for nothing."""
     report, info = reader.report, reader.info
     part = "picture" if info.is_pictures else "packet"
     packets = [f"{counted(report.lost_packets, part)} lost"] if report.lost_packets else []

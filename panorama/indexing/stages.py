@@ -1,4 +1,4 @@
-"""Jobs enter, videos to be indexed; their tracks with crops and vectors leave, in parcels and in order."""
+"""Videos to index come in as jobs; their tracks, crops and vectors go out as parcels, in order."""
 
 from __future__ import annotations
 
@@ -22,32 +22,34 @@ from panorama.video import PassedFrame, VideoFrame, VideoReader
 
 PARCEL_FRAMES = 16
 PARCEL_BYTES = 24 << 20
-"""What decoding hands to the gate at once: enough to hide the handing over, few enough to be held."""
+"""Most frames and bytes in a parcel: enough to make handing it over cheap, few enough to hold in memory."""
 
 DECODED_AHEAD = 4
-"""Parcels that wait for the gate: decoding goes on while the thread behind it is busy with another stage."""
+"""Parcels that may wait for the gate: decoding goes on while the next thread is busy with another stage."""
 
 CORES_TO_PART = 4
-"""From so many cores on each stage has a thread of its own. On fewer, threads that hand the interpreter to
-each other around calls of microseconds cost more than they gain; decoding hardly needs it and stays apart."""
+"""With at least this many cores, each stage has its own thread. With fewer, threads that pass the interpreter
+to each other around calls of microseconds cost more than they gain; only decoding, which hardly needs the
+interpreter, has a thread apart from the others.
+"""
 
 KEPT_BYTES = 192 << 20
-"""Of samples that wait until the proposer is loaded, so that decoding and the gate need not."""
+"""Samples kept while a network is loading, so that decoding and the gate need not wait."""
 
 LOOK_SECONDS = 0.05
-"""How often who waits for a network to be loaded looks whether anybody still wants it."""
+"""Interval at which a stage that waits for a network checks whether indexing was given up."""
 
 
 class Indexer:
-    """The stages: decode, gate, propose, track, crop, embed.
+    """The stages of indexing: decode, gate, propose, track, crop, embed.
 
     Args:
         embedder, proposer: the models.
         settings: what to look at.
-        work: how the machine is used.
+        work: how to use the computer.
 
     Attributes:
-        away_seconds: processor time by stage, outside of the threads of `line`.
+        away_seconds: processor time by stage outside of the threads of `line`.
     """
 
     def __init__(
@@ -63,11 +65,11 @@ class Indexer:
 
     @property
     def settings_hash(self) -> str:
-        """What segments are known by that it makes."""
+        """Identifies the settings and proposer of the segments that it makes."""
         return self.settings.hash(self.proposer.hash)
 
     def looking(self, settings: IngestSettings) -> Indexer:
-        """Itself where it looks so, else one that does, with the same networks and to the same depth."""
+        """An indexer with these settings, the same networks and this depth; itself if nothing differs."""
         settings = replace(settings, depth=self.settings.depth)
         return (
             self if settings == self.settings else Indexer(self.embedder, self.proposer, settings, self.work)
@@ -75,29 +77,29 @@ class Indexer:
 
     @property
     def depth(self) -> int:
-        """How many exits crops are taken to.
+        """Number of exits at which crops are embedded.
 
         Raises:
-            UsageError: more are asked for than there are.
+            UsageError: the settings ask for more than the embedder has.
         """
         check_depth(self.settings.depth, self.embedder)
         return self.settings.depth or self.embedder.exits
 
     def hold(self, held: bool) -> None:
-        """Have networks that run elsewhere stand still, or go on."""
+        """Pause networks that run in another process, or let them go on."""
         self.proposer.hold(held)
         self.embedder.hold(held)
 
     @property
     def networks(self) -> dict[str, dict[str, str]]:
-        """What the networks run in, by stage; for a model without one nothing. It loads them."""
+        """Facts of the networks by stage; models without a network are left out. Loads the networks."""
         told = {"propose": network_facts(self.proposer), "embed": network_facts(self.embedder)}
         return {stage: facts for stage, facts in told.items() if facts is not None}
 
     def line(
         self, jobs: Iterable[Any], side_by_side: bool = True, wait: Callable[[], None] = lambda: None
     ) -> Line:
-        """The stages in a row. Jobs leave as parcels; what else is among them is handed through in order."""
+        """The stages in a row: turns jobs into parcels and passes other items through, in order."""
         together = self.work.threads.cores < CORES_TO_PART
         stages = (
             Stage("decode", self._decode),
@@ -110,31 +112,32 @@ class Indexer:
         return Line(jobs, stages, side_by_side, wait, self._give_up)
 
     def _give_up(self) -> None:
-        """Nothing that was begun is wanted any more, nor what is still being loaded."""
+        """Abandon all work in progress in the networks, including loading them."""
         self._given_up.set()
         self.proposer.give_up()
         self.embedder.give_up()
 
     def _away(self, stage: str, seconds: float) -> float:
-        """Count what a stage's network spent outside of the stage's thread."""
+        """Add the processor time of a stage's network outside of the stage's thread; returns it."""
         self.away_seconds[stage] = self.away_seconds.get(stage, 0.0) + seconds
         return seconds
 
     def _begin_loading(self) -> None:
-        """Load the networks beside the first frames that are decoded; where nothing is to be done, never."""
+        """Start loading the networks in threads, once; not called if there is nothing to decode."""
         before = None
         for model in () if self._loading else (self.proposer, self.embedder):
-            # Not a daemon: Python waits for it at its end, where half-loaded libraries crash.
+            # Not a daemon: Python must wait for it before exiting, when half-loaded libraries crash.
             thread = threading.Thread(target=_load, args=(model, before), name=f"panorama {model.name}")
             self._loading[model] = before = thread
             thread.start()
 
     def _ready(self, parcels: Iterator[Any], model: Proposer | Embedder, batch: Batch) -> Iterator[Any]:
-        """The parcels, once the model is loaded; until then some are kept, so that those before go on.
+        """The parcels, once the model is loaded; keeps some until then, so that earlier stages can go on.
+
+        Waits for the model only if some parcel needs it; counts the time as stage 'load'.
 
         Args:
-            batch: tells what a parcel holds for the model. The first that holds anything waits; the time is
-                told as a stage, 'load'.
+            batch: gives the bytes that a parcel holds for the model, up to KEPT_BYTES in all.
         """
         kept: list[Any] = []
         held, needy = 0, None
@@ -157,7 +160,11 @@ class Indexer:
         return model in self._loading and self._loading[model].is_alive()
 
     def _wait_for(self, model: Proposer | Embedder, parcel: Parcel | None) -> bool:
-        """Wait for a model where there is a parcel that needs it."""
+        """Wait for a model if a parcel needs it; returns whether it is loaded.
+
+        Raises:
+            ModelError: indexing was given up, or the network cannot be loaded.
+        """
         if parcel is None:
             return False
         with parcel.job.progress.stage("load"):
@@ -199,12 +206,12 @@ class Indexer:
                     if parcel.last:
                         samplers[job].end()
                         parcel.ends = samplers[job].ends()
-                        job.reader.check_reached()  # it was looked into again since it was decoded
+                        job.reader.check_reached()  # the sampler may have read the file again
                     parcel.cuts = samplers[job].cuts()
                 parcel.frames = []
                 if parcel.last:
                     samplers.pop(job, None)
-                    job.reader.close()  # not before: it may be looked into again, for where a shot begins
+                    job.reader.close()  # not earlier: the sampler may read it again to find a shot's start
             yield parcel
 
     def _propose(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
@@ -241,7 +248,7 @@ class Indexer:
             if isinstance(parcel, Parcel):
                 with guard(parcel, "crop"):
                     parcel.jpegs = [encode_jpeg(v.picture) for t in parcel.tracks for v in t.views]
-                    # From the stored JPEG, not from the frame: what a later query computes must not differ.
+                    # From the stored JPEG, not the frame, so that a later query computes the same vectors.
                     parcel.pictures = [decode_picture(jpeg) for jpeg in parcel.jpegs]
             yield parcel
 
@@ -267,15 +274,15 @@ class Indexer:
 
 
 def _load(model: Proposer | Embedder, before: threading.Thread | None) -> None:
-    """Load a model after another, which is needed sooner."""
+    """Load a model, after the one of thread `before`, which is needed sooner; None for none."""
     if before is not None:
         before.join()
-    with contextlib.suppress(Exception):  # the stage that needs the model meets it again
+    with contextlib.suppress(Exception):  # the stage that needs the model gets the same error
         model.load()
 
 
 def _sampled_bytes(parcel: Parcel) -> int:
-    """Of the pictures that the proposer waits for, and of the frames that crops will be cut from."""
+    """Bytes of the pictures for the proposer, and of the frames from which crops will be cut."""
     return sum(sample.small.nbytes + sample.frame.nbytes for sample in parcel.samples)
 
 
@@ -293,11 +300,11 @@ class _Decoder:
         self._frames: Iterator[VideoFrame | PassedFrame] | None = None
 
     def fill(self, parcel: Parcel) -> None:
-        """Decode the next frames; `over` where there are no more."""
+        """Decode the next frames into a parcel; sets `over` if there are no more."""
         reader, progress = self._job.reader, self._job.progress
         if self._frames is None:
             if self._keyframes_only:
-                # Frames between keyframes are not decoded but can be asked for: a packet scan counts them.
+                # Frames between keyframes are not decoded but queries may return them: scan the packets.
                 times = reader.times()
                 parcel.rows = list(
                     zip(range(len(times)), times.pts.tolist(), times.seconds.tolist(), strict=True)
@@ -318,7 +325,7 @@ class _Decoder:
             self.over = True
         if not self._keyframes_only:
             parcel.rows = [(frame.index, frame.pts, frame.time_seconds) for frame in parcel.frames]
-        # Before the next pass finds the drive back and less of the file than there is.
+        # Check now: in a later pass the drive may be back, and this part would be taken as complete.
         reader.check_reached()
         progress.frames += len(parcel.rows)
         if parcel.frames:
@@ -326,7 +333,7 @@ class _Decoder:
 
 
 class _Follower:
-    """The tracks of one video."""
+    """Builds the tracks of one video."""
 
     def __init__(self, reader: VideoReader, settings: IngestSettings) -> None:
         info = reader.info
@@ -338,7 +345,7 @@ class _Follower:
         self._builder = SegmentBuilder(self._seen_at, settings.crops_per_track, self._size)
 
     def follow(self, parcel: Parcel) -> None:
-        """Track what was proposed in a parcel's frames."""
+        """Track the regions of a parcel's frames; adds the tracks that ended to the parcel."""
         for _, _, seconds in parcel.rows:
             self._seen_at.add(seconds)
         regions = iter(parcel.regions)
@@ -354,7 +361,11 @@ class _Follower:
             parcel.job.progress.end_seconds = self._seen_at.seconds_at(len(self._seen_at))
 
     def _sample(self, sample: Sample, detected: Regions) -> Iterator[FinishedTrack]:
-        """Detections, in pixels of the small picture, and motion together, in pixels of the video."""
+        """Track the detections and moving regions of one sample.
+
+        Args:
+            detected: in pixels of the small picture.
+        """
         both = Regions.concat([detected.scaled(*self._scale), sample.motion])
         whole = both.clipped(*self._size, self._settings.min_side)
         limit = self._settings.max_regions * self._settings.zoom

@@ -1,4 +1,4 @@
-"""Stored crops and examples without a model's vectors enter; the vectors leave, no video is decoded."""
+"""Stored crops and example images without a model's vectors come in; the vectors go out, without decoding."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from panorama.store.files.schema import segment_of
 from panorama.store.vectors.vector_table import VectorTable
 
 EMBEDDING = "embedding"
-"""Name of the work that one process at a time does; see `panorama.store.claims`."""
+"""Name of work that only one process at a time does; see `panorama.store.claims`."""
 
 KEPT_CROPS = 16_384
-"""Stored crops that are embedded before their vectors are committed: what an interrupt may cost."""
+"""Crops embedded between two commits; an interrupt loses at most about this many."""
 
 SHOWN_EXAMPLES = 5
-"""Of more registered pictures that cannot be read, the rest is counted."""
+"""Most unreadable example images to list; further ones are only counted."""
 
 
 def embed_missing(
@@ -35,13 +35,15 @@ def embed_missing(
     depth: int | None = None,
     hooks: Hooks | None = None,
 ) -> int:
-    """Vectors of this model for all stored crops and examples without; one process at a time does that.
+    """Embed all stored crops and example images that lack vectors of this model.
+
+    Only one process at a time does that.
 
     Args:
         wait, depth: as for `embed_stored_crops`.
 
     Returns:
-        how many crops got vectors.
+        number of crops that got vectors.
     """
     told = hooks or Hooks()
     with (
@@ -54,7 +56,7 @@ def embed_missing(
 
 
 def unread_examples(store: Store, embedder: Embedder) -> tuple[str, ...]:
-    """A remark on each registered picture that `embed_missing` found missing or damaged."""
+    """Remarks on example images that still lack vectors of this model: they are missing or damaged."""
     waiting = store.missing_exemplar_vectors(embedder.hash, embedder.exits, len(views_of(embedder)))
     if not waiting:
         return ()
@@ -80,16 +82,16 @@ def _unread(example: Exemplar, has_vectors: bool, model: str) -> str:
 def embed_stored_crops(
     store: Store, embedder: Embedder, wait: Callable[[], None] = lambda: None, depth: int | None = None
 ) -> int:
-    """Vectors of this model for crops that were stored without: from their JPEGs, no video is decoded.
+    """Embed crops that lack vectors of this model, from their JPEGs.
 
     Args:
-        wait: called before each batch: where work pauses for others.
-        depth: the exits that all crops are to have; None for all.
+        wait: called before each batch; here work pauses to let queries run.
+        depth: number of exits at which all crops shall have vectors; None for all.
 
     Returns:
-        how many crops got vectors at one exit or more.
+        number of crops that got vectors at one exit or more.
     """
-    # By what is there, not by counts of rows: two processes may have taken the same crops deeper at once.
+    # Compare ids, not only counts of rows: two processes may have embedded the same crops at once.
     snapshot = store.snapshot()
     exits = range(1, (depth or embedder.exits) + 1)
     there = {e: VectorTable.load(snapshot, embedder.hash, e).crop_ids for e in exits}
@@ -124,7 +126,7 @@ def embed_stored_crops(
 
 
 class _Writers:
-    """Writers of vectors, one for each exit; a commit keeps what there is and begins anew."""
+    """Writers of vectors, one for each exit; after a commit, new writers begin on demand."""
 
     def __init__(self, store: Store, model_hash: str, exits: Sequence[int]) -> None:
         self.exits = exits
@@ -155,7 +157,7 @@ class _Writers:
 
 
 def _short_of(snapshot: Snapshot, crop_ids: NDArray[np.int64]) -> list[int]:
-    """Live segments that have crops besides these."""
+    """Live segments with more crops than these."""
     crops = snapshot.crops()
     found = np.bincount(segment_of(crop_ids), minlength=int(crops.segments.max(initial=0)) + 1)
     return [int(s) for s in crops.segments[crops.rows > found[crops.segments]]]

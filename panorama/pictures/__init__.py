@@ -1,1 +1,1 @@
-"""A picture enters, as bytes or as other packages hold it; upright pixels, and what it says, leave."""
+"""A picture comes in, as bytes or an object of another package; upright pixels and its metadata go out."""

@@ -1,4 +1,4 @@
-"""A picture file's bytes enter; what its EXIF block says leaves: which way up and when it was taken."""
+"""A picture file's bytes come in; the orientation and time in its EXIF block go out."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from datetime import datetime
 
 ORIENTATION, _DETAILS, _TAKEN, _OFFSET = 0x0112, 0x8769, 0x9003, 0x9011
-"""Tags: which way up, where the camera's own directory lies, and in that DateTimeOriginal and its offset."""
+"""Tags: orientation, place of the Exif sub-directory, and in that DateTimeOriginal and its UTC offset."""
 ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
 _BEGINS = b"Exif\0\0"
 _BOXED = re.compile(rb"(?:Exif\0\0|\0\0\0\0)(?=II\*\0|MM\0\*)")
-"""What stands before the EXIF block in HEIC and AVIF: its sign, or of none the distance to the block."""
+"""What precedes the EXIF block in HEIC and AVIF: its signature, or without one a distance of 0 to it."""
 _APP1, _PIXELS = 0xE1, 0xDA
 """Markers of JPEG."""
 
 
 def exif_orientation(exif: bytes) -> int:
-    """Which way up an EXIF block says that a picture was taken, 1 to 8; 1 where it does not."""
+    """The orientation in an EXIF block, normally 1 to 8; 1 if there is none or it is cut off."""
     try:
         order = ORDERS[exif[:4]]
         place = entry(exif, order, struct.unpack_from(f"{order}I", exif, 4)[0], ORIENTATION)
@@ -28,9 +28,10 @@ def exif_orientation(exif: bytes) -> int:
 
 
 def taken_at(data: bytes) -> datetime | None:
-    """When a JPEG, PNG, WebP, TIFF, HEIC or AVIF says that it was taken, DateTimeOriginal; else None.
+    """DateTimeOriginal of a JPEG, PNG, WebP, TIFF, HEIC or AVIF; None if it has none.
 
-    It has a zone only where the camera told its offset; most do not, and it is the time of their clock.
+    It is aware of its time zone only if the camera stored its UTC offset. Most do not: then it is the time of
+    the camera's clock.
     """
     try:
         exif = exif_of(data) or _exif_of_boxes(data)
@@ -45,12 +46,12 @@ def taken_at(data: bytes) -> datetime | None:
         return None
     try:
         return datetime.fromisoformat(f"{moment.isoformat()}{offset}")
-    except ValueError:  # cameras write blanks where they do not know it
+    except ValueError:  # cameras that do not know the offset write blanks
         return moment
 
 
 def exif_of(data: bytes) -> bytes:
-    """The EXIF block of a JPEG, PNG, WebP or TIFF; b"" where there is none, and of others.
+    """The EXIF block of a JPEG, PNG, WebP or TIFF; b"" if there is none, and for other files.
 
     Raises:
         struct.error: the file is cut off.
@@ -59,7 +60,7 @@ def exif_of(data: bytes) -> bytes:
 
 
 def exif_of_jpeg(data: bytes) -> bytes:
-    """The EXIF block of a JPEG; b"" where there is none, and of others."""
+    """The EXIF block of a JPEG; b"" if there is none, and for other files."""
     for marker, place, end in jpeg_segments(data):
         if marker == _APP1 and data.startswith(_BEGINS, place):
             return data[place + len(_BEGINS) : end]
@@ -67,14 +68,14 @@ def exif_of_jpeg(data: bytes) -> bytes:
 
 
 def jpeg_segments(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """Marker, and the place where its content begins and ends, of each segment before the pixels of a JPEG.
+    """Marker, begin and end of the content of each segment before the pixels of a JPEG.
 
-    None of other files, and of what is cut off.
+    The end may lie behind the data if it is cut off. Yields nothing for other files.
     """
     place = 2 if data.startswith(b"\xff\xd8") else len(data)
     while place + 4 <= len(data) and data[place] == 0xFF:
         marker, length = struct.unpack_from(">BH", data, place + 1)
-        if marker == 0xFF:  # one that fills up
+        if marker == 0xFF:  # a fill byte
             place += 1
             continue
         if marker == _PIXELS:
@@ -84,13 +85,13 @@ def jpeg_segments(data: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def exif_of_chunks(data: bytes) -> bytes:
-    """The EXIF block of a PNG or WebP; b"" where there is none, and of others.
+    """The EXIF block of a PNG or WebP; b"" if there is none, and for other files.
 
     Raises:
         struct.error: the file is cut off.
     """
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        first, header, order, wanted = 8, 12, ">I4s", b"eXIf"  # length, name, ..., sum
+        first, header, order, wanted = 8, 12, ">I4s", b"eXIf"  # length, name, ..., checksum
     elif data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         first, header, order, wanted = 12, 8, "<4sI", b"EXIF"
     else:
@@ -105,16 +106,25 @@ def exif_of_chunks(data: bytes) -> bytes:
 
 
 def _exif_of_boxes(data: bytes) -> bytes:
-    """The file from the EXIF block of a HEIC or AVIF on; b"" where there is none, and of others.
+    """The data from the EXIF block of a HEIC or AVIF on; b"" if there is none, and for other files.
 
-    It is found by how it begins, which is no coded pixels but by a chance of 2^-64 at each place.
+    It is found by the 8 bytes before and in it, which coded pixels match by chance once in 2^64 places.
     """
     found = _BOXED.search(data) if data[4:8] == b"ftyp" else None
     return b"" if found is None else data[found.end() :]
 
 
 def entry(exif: bytes, order: str, directory: int, wanted: int) -> int | None:
-    """Where a tag's entry begins in a directory: tag, kind, count, and its value or where that lies."""
+    """Where the entry of a tag begins in a directory; None if it has none.
+
+    An entry consists of the tag, its type, a count, and the value or its offset.
+
+    Args:
+        order: byte order, '<' or '>'.
+
+    Raises:
+        struct.error: the directory is cut off.
+    """
     (entries,) = struct.unpack_from(f"{order}H", exif, directory)
     for place in range(directory + 2, directory + 2 + 12 * entries, 12):
         if struct.unpack_from(f"{order}H", exif, place)[0] == wanted:
@@ -123,7 +133,7 @@ def entry(exif: bytes, order: str, directory: int, wanted: int) -> int | None:
 
 
 def _text(exif: bytes, order: str, directory: int, tag: int) -> str:
-    """The text of a tag, '' where there is none."""
+    """The text of a tag; '' if there is none."""
     place = entry(exif, order, directory, tag)
     if place is None:
         return ""

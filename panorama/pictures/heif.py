@@ -1,4 +1,4 @@
-"""The bytes of a HEIC file, as phones save photographs, enter; a picture of PIL leaves."""
+"""The bytes of a HEIC file, as phones save photographs, come in; a PIL image goes out."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from panorama.lines import one_line
 from panorama.pictures.picture_size import MOST_PIXELS
 
 _ISO_MEDIA = b"ftyp"
-"""At offset 4 of HEIC, AVIF and their like; of MP4, too."""
+"""At offset 4 of HEIC, AVIF and similar files, and of MP4."""
 _STILL = frozenset({b"heic", b"heix", b"heim", b"heis", b"mif1", b"mif2", b"avif"})
-"""Brands of one picture; `hevc`, `msf1` and `avis` are of several, one after the other."""
+"""Brands of single pictures; `hevc`, `msf1` and `avis` are those of sequences."""
 
 
 def is_iso_media(data: bytes) -> bool:
-    """Whether a file is of boxes, as HEIC, AVIF and MP4 are."""
+    """Whether a file consists of ISO media boxes, like HEIC, AVIF and MP4."""
     return data[4:8] == _ISO_MEDIA
 
 
 def is_still(head: bytes) -> bool:
-    """Whether a file is one picture, as HEIC and AVIF are, by the brand at its beginning; films are not."""
+    """Whether a file is a single picture (HEIC, AVIF) and no video, by the brand in its first 12 bytes."""
     return is_iso_media(head) and head[8:12] in _STILL
 
 
 def heif_picture(data: bytes, name: str) -> Any:
-    """The main picture of a HEIC file as one of PIL; colours of more than 8 bits come in 8.
+    """The main picture of a HEIC file as a PIL image; colours of more than 8 bits are reduced to 8.
 
-    It is upright and says nothing of turns: they belong to its coding, which its EXIF only repeats.
+    It is upright and has no metadata: the decoder applies the rotation in the file, which EXIF only repeats.
 
     Raises:
-        BadImage: damaged, of a coding that is not read, too large, or the package that reads it is missing.
+        BadImage: damaged, in an unsupported coding, too large, or the package that reads it is missing.
     """
     try:
-        import pi_heif  # by who has such a file, not by everybody
+        import pi_heif  # imported here, so that only such files need it
     except ImportError as exc:
         raise BadImage(
             f"{name} is HEIC, which the package pi-heif reads, and that cannot be loaded ({exc}): "

@@ -1,4 +1,4 @@
-"""Pixels of any depth enter; which of their values are black and which white, and pixels of 8 bits, leave."""
+"""Pixels of any depth come in; the values of black and white, and pixels of 8 bits, go out."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from panorama.errors import BadImage
 _DEPTHS = (8, 10, 12, 14, 16)
 
 Kind: TypeAlias = tuple[str, bool]
-"""What numbers a picture holds (numpy's letter), and whether it has colours."""
+"""Type of a picture's numbers (numpy's letter), and whether it has several channels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """The values that are black and white in pictures of one origin, so that all of them are as bright.
+    """The black and white values of pictures from one source, shared so that all are equally bright.
 
-    Colours keep their brightness: a photograph of 16 bits is what it is in 8. Grey ones of more bits are
-    measurements (heat, depth) that use a part of the range, and are stretched over all of it.
+    Colour pictures keep their brightness: a 16-bit photograph looks the same in 8 bits. Grey pictures of more
+    than 8 bits are measurements (heat, depth) that use only part of the range; they are stretched.
 
     Attributes:
-        ranges: black and white of pictures of each kind that was seen.
+        ranges: black and white for each kind of picture seen.
     """
 
     ranges: Mapping[Kind, tuple[float, float]]
 
     @classmethod
     def of(cls, pictures: Iterable[NDArray[Any]]) -> Levels:
-        """Those of pictures (H, W) or (H, W, C); what holds values that are no numbers is passed over."""
+        """The levels of pictures (H, W) or (H, W, C); ignores those that contain NaN or infinity."""
         ends: dict[Kind, tuple[float, float]] = {}
         for picture in pictures:
             low, high = float(picture.min()), float(picture.max())
@@ -42,12 +42,15 @@ class Levels:
         return cls({kind: _range(kind, *found) for kind, found in ends.items()})
 
     def eight_bits(self, picture: NDArray[Any], name: str) -> NDArray[np.uint8]:
-        """Pixels of 0 to 255 from those of any depth; what lies outside of the range is black or white.
+        """Convert pixels of any depth to 0 to 255; values outside of the range become black or white.
 
-        A picture of a kind that was not seen has levels of its own.
+        A picture of a kind not seen before gets levels of its own.
+
+        Args:
+            name: names the picture in the error.
 
         Raises:
-            BadImage: it holds values that are no numbers.
+            BadImage: it contains NaN or infinity.
         """
         if picture.dtype == np.uint8:
             return np.asarray(picture, np.uint8)
@@ -55,14 +58,14 @@ class Levels:
         if not own.ranges:
             raise BadImage(f"{name} holds values that are no numbers (NaN or infinite)")
         low, high = {**own.ranges, **self.ranges}[_kind(picture)]
-        # In single precision: double takes 16 times the memory of the result.
+        # Single precision is enough; double with its copies would take 16 times the memory of the result.
         even = np.subtract(picture, low, dtype=np.float32)
         even *= 255 / (high - low) if high > low else 0
         return np.rint(np.clip(even, 0, 255, out=even), out=even).astype(np.uint8)
 
 
 def own_eight_bits(picture: NDArray[Any], name: str) -> NDArray[np.uint8]:
-    """Pixels of 0 to 255 from those of any depth, by the levels of the picture alone; BadImage as above."""
+    """Convert pixels of any depth to 0 to 255 by the picture's own levels; raises BadImage as above."""
     return Levels({}).eight_bits(picture, name)
 
 

@@ -1,4 +1,4 @@
-"""A picture file or its bytes enter; how wide, high and deep its header says that it is leaves, undecoded."""
+"""A picture file or its bytes come in; the size and depth in its header go out, without decoding."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ from typing import BinaryIO
 from panorama.pictures.exif import ORDERS, entry, exif_of, exif_orientation, jpeg_segments
 
 MOST_PIXELS = 1 << 28
-"""Of one colour, more are a file of a few MB and many GB of memory."""
+"""Larger pictures are refused: in one colour, a file of a few MB would take many GB of memory."""
 HEAD_BYTES = 1 << 16
-"""Read first: of nearly all files their size and which way up they are stand there."""
+"""Read first: in nearly all files these contain the size and orientation."""
 
 _FACTS_BYTES = 1 << 14
 
 _WIDTH, _HEIGHT, _BITS, _EXTRA = 256, 257, 258, 338
-"""Tags of TIFF; the last are the bits of each sample, and what is stored beside the colours."""
+"""Tags of TIFF; the last two are the bits per sample and the channels stored beside the colours."""
 _NO_FRAME = (0xC4, 0xC8, 0xCC)
-"""Markers of JPEG among those that begin a frame: tables, and one that is kept for later."""
+"""Markers in the JPEG range of frame headers that are none: tables, and a reserved one."""
 _SHORT = 3
 _BITFIELDS = 3
-"""Of a BMP: which bits of a pixel are which colour is said by masks."""
+"""Compression value of a BMP whose colours are defined by bit masks."""
 _BMP_ALPHA = 66
-"""Where the mask of transparency stands in a BMP that has one; longer headers alone do."""
+"""Offset of the alpha mask in a BMP; only longer headers have one."""
 _EXTENTS = b"\0\0\0\x14ispe\0\0\0\0"
-"""The beginning of the box of HEIC and AVIF that holds a size: its length, name and version."""
+"""Start of the HEIC and AVIF box that contains a size: its length, name and version."""
 _TURNS = {
     None: (1, 8, 3, 6),
     0: (4, 5, 2, 7),
     1: (2, 7, 4, 5),
 }
-"""Orientations of EXIF by what an AVIF says: its mirror (none, upside down, left to right), which comes after
-so many quarter turns against the clock."""
+"""EXIF orientations by the mirror of a HEIC or AVIF (none, upside down, left to right), then by the number of
+quarter turns counterclockwise, which come before the mirror.
+"""
 _BLANK = rb"(?:\s|#[^\n]*\n)+"
 _PNM = re.compile(
     rb"P[2356]" + _BLANK + rb"(\d{1,9})" + _BLANK + rb"(\d{1,9})(?:" + _BLANK + rb"(\d{1,5}))?\s"
@@ -41,7 +42,7 @@ _PNM = re.compile(
 
 
 def upright_size(path: Path) -> tuple[int, int] | None:
-    """Width and height of a picture file, turned as it says that it was taken; None as for `told_size`.
+    """Width and height of a picture file when turned upright; None as for `told_size`, or if cut off.
 
     Raises:
         OSError: the file cannot be read.
@@ -53,7 +54,7 @@ def upright_size(path: Path) -> tuple[int, int] | None:
             if len(data) == HEAD_BYTES and (size is None or _says_behind(data)):
                 data += file.read()
                 size = told_size(data)
-        of_boxes = data[4:8] == b"ftyp"  # whose EXIF only repeats it
+        of_boxes = data[4:8] == b"ftyp"  # their EXIF only repeats the orientation
         turn = box_orientation(data) if of_boxes else exif_orientation(exif_of(data))
     except struct.error:
         return None
@@ -61,14 +62,14 @@ def upright_size(path: Path) -> tuple[int, int] | None:
 
 
 def _says_behind(data: bytes) -> bool:
-    """Whether a WebP says behind its pixels which way up it was taken."""
+    """Whether a WebP has an EXIF block, which follows the pixels and may contain the orientation."""
     return data[:4] == b"RIFF" and data[12:16] == b"VP8X" and bool(data[20] & 8)
 
 
 def told_size(data: bytes) -> tuple[int, int] | None:
-    """Width and height as a PNG, JPEG, GIF, BMP, TIFF, WebP, PNM, AVIF or HEIC tells them, not turned.
+    """Width and height in the header of a PNG, JPEG, GIF, BMP, TIFF, WebP, PNM, AVIF or HEIC, not turned.
 
-    None of others, and of what is cut off before it.
+    None for other files, and if the data is cut off before the size.
     """
     try:
         if data.startswith(b"\x89PNG"):
@@ -78,7 +79,7 @@ def told_size(data: bytes) -> tuple[int, int] | None:
         if data.startswith(b"BM"):
             old = struct.unpack_from("<I", data, 14)[0] == 12
             width, height = _pair("<HH" if old else "<ii", data, 18)
-            return width, abs(height)  # upside down where it is negative
+            return width, abs(height)  # negative if rows go from top to bottom
         if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
             return _of_webp(data)
         if found := _PNM.match(data):
@@ -91,24 +92,24 @@ def told_size(data: bytes) -> tuple[int, int] | None:
 
 
 def box_orientation(data: bytes) -> int:
-    """Which way up a HEIC or AVIF was taken, as EXIF counts; 1 where it says nothing."""
+    """The orientation of a HEIC or AVIF as EXIF numbers it; 1 if the file does not say."""
     angle, mirror = _property(data, b"irot"), _property(data, b"imir")
     return _TURNS[None if mirror is None else mirror & 1][(angle or 0) & 3]
 
 
 def _property(data: bytes, name: bytes) -> int | None:
-    """The byte that a box of one byte holds, None where there is no such box.
+    """The value of a one-byte box; None if there is no such box.
 
-    It is found by its first eight bytes, which are no coded pixels but by a chance of 2^-64 at each place.
+    It is found by its first eight bytes, which coded pixels match by chance once in 2^64 places.
     """
     place = data.find(b"\0\0\0\x09" + name)
     return data[place + 8] if 0 <= place < len(data) - 8 else None
 
 
 def bmp_has_alpha(data: bytes) -> bool:
-    """Whether a BMP's header says that some bits of each pixel are its transparency.
+    """Whether a BMP's header declares some bits of each pixel as transparency.
 
-    Where 32 bits a pixel stand without that, a quarter of them is unused, and mostly 0.
+    If it does not, a quarter of the 32 bits of a pixel is unused, and mostly 0.
     """
     if not data.startswith(b"BM") or len(data) < _BMP_ALPHA + 4:
         return False
@@ -119,7 +120,7 @@ def bmp_has_alpha(data: bytes) -> bool:
 
 
 def is_plain(path: Path) -> bool:
-    """Whether a picture has 8 bits a colour and nothing transparent; so is one whose head does not tell."""
+    """Whether a picture has at most 8 bits per channel and no transparency; True if its head is unclear."""
     try:
         with path.open("rb") as file:
             head = file.read(_FACTS_BYTES)
@@ -140,7 +141,7 @@ def is_plain(path: Path) -> bool:
 
 
 def _is_plain_tiff(file: BinaryIO, head: bytes) -> bool:
-    """The same of a TIFF, whose directory may lie anywhere."""
+    """The same for a TIFF, whose directory may be anywhere in the file."""
     order = ORDERS[head[:4]]
     file.seek(struct.unpack_from(f"{order}I", head, 4)[0])
     directory = file.read(2)
@@ -150,7 +151,7 @@ def _is_plain_tiff(file: BinaryIO, head: bytes) -> bool:
         return place is None
     count, told = struct.unpack_from(f"{order}II", directory, place + 4)
     bits = directory[place + 8 :]
-    if count > 2:  # of more colours they lie elsewhere
+    if count > 2:  # more than two values do not fit into the entry, which then has their offset
         file.seek(told)
         bits = file.read(2)
     return int(struct.unpack_from(f"{order}H", bits)[0]) <= 8
@@ -195,7 +196,7 @@ def _of_tiff(data: bytes) -> tuple[int, int] | None:
 
 
 def _of_boxes(data: bytes) -> tuple[int, int] | None:
-    """The largest picture that is coded in a HEIC or AVIF: others are its tiles and thumbnails."""
+    """Size of the largest picture in a HEIC or AVIF: smaller ones are its tiles and thumbnails."""
     found = []
     place = data.find(_EXTENTS) if data[4:8] == b"ftyp" else -1
     while place >= 0:

@@ -1,4 +1,4 @@
-"""A picture file's bytes, or a picture as other packages hold it, enter; upright RGB or RGBA pixels leave."""
+"""A picture file's bytes, or an image of another package, come in; upright RGB or RGBA pixels go out."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PICTURE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif"}
     | {".ppm", ".pgm", ".jp2", ".avif", ".heic", ".heif", ".hif"}
 )
-"""Files of a folder that are taken as pictures."""
+"""Suffixes of files that count as pictures in a folder."""
 
 
 EXPECTED = "JPEG, PNG, HEIC, WebP, BMP, TIFF or GIF"
 
 _BEGINNINGS = (b"\xff\xd8", b"\x89PNG", b"RIFF", b"BM", b"II*\0", b"MM\0*", b"GIF8")
 _ROUNDING = 1e-3
-"""Floats may lie so far outside of 0 to 1: who scales or filters a picture gets 1.0000001 for white."""
+"""Floats may exceed 0 to 1 by this much: scaling or filtering may turn white into 1.0000001."""
 _ONE_AT_A_TIME = threading.Lock()
 
 Pixel = TypeVar("Pixel", bound=np.generic)
@@ -41,9 +41,12 @@ ARRAYS = (
 
 
 def read_pixels(data: bytes, name: str = "picture") -> NDArray[np.uint8]:
-    """The picture in JPEG, PNG, WebP, ... bytes: (H, W, 3) RGB, or (H, W, 4) RGBA where it is transparent.
+    """Decode JPEG, PNG, WebP, ... bytes to (H, W, 3) uint8 RGB, or (H, W, 4) RGBA with transparency.
 
-    It is turned as the file says that it was taken. Of one that moves it is the first.
+    The picture is turned upright. If the file is animated, it is the first one.
+
+    Args:
+        name: names the picture in errors.
 
     Raises:
         BadImage: no bytes, damaged, too large, or not a picture that OpenCV or libheif reads.
@@ -57,7 +60,7 @@ def read_pixels(data: bytes, name: str = "picture") -> NDArray[np.uint8]:
 
 
 def unscaled_pixels(data: bytes, name: str = "picture") -> NDArray[Any] | None:
-    """Pixels of any depth, upright, (H, W) or (H, W, C) with blue first; None of what is no picture.
+    """Pixels of any depth, upright, (H, W) or (H, W, C) in BGR order; None if it is not a picture.
 
     Raises:
         BadImage: no bytes, damaged or too large, or the package that reads HEIC is missing.
@@ -75,21 +78,21 @@ def unscaled_pixels(data: bytes, name: str = "picture") -> NDArray[Any] | None:
         return turned(picture, file_orientation(data))
     if not is_iso_media(data):
         return None
-    # Of HEIC the decoder follows the turns itself.
+    # The HEIC decoder has turned the picture upright already.
     heic = _pil_pixels(heif_picture(data, name), name)
     return np.asarray(cv2.cvtColor(heic, cv2.COLOR_RGBA2BGRA if heic.shape[2] == 4 else cv2.COLOR_RGB2BGR))
 
 
 def _read_by_opencv(data: bytes, name: str) -> NDArray[Any] | None:
-    """Pixels of any depth, (H, W) or (H, W, C) with blue first; None of what OpenCV does not read.
+    """Pixels of any depth, (H, W) or (H, W, C) in BGR order; None if OpenCV cannot read them.
 
     Raises:
         BadImage: damaged or too large.
     """
-    # OpenCV follows the orientation only where it may drop the transparency, which a JPEG has not; of TIFF
-    # it follows it always.
+    # OpenCV applies the orientation only if it may drop transparency, which a JPEG does not have; for TIFF it
+    # always does.
     is_jpeg, is_bmp = data[:2] == b"\xff\xd8", data[:2] == b"BM"
-    # It takes unused bytes of a BMP for transparency too.
+    # It also takes unused bytes of a BMP for transparency.
     opaque = is_jpeg or (is_bmp and not bmp_has_alpha(data))
     try:
         with nullcontext() if is_jpeg else _quiet():
@@ -97,14 +100,14 @@ def _read_by_opencv(data: bytes, name: str) -> NDArray[Any] | None:
             picture = cv2.imdecode(np.frombuffer(data, np.uint8), how)
     except (cv2.error, MemoryError) as exc:
         raise BadImage(f"{name} is damaged, or larger than 2^30 pixels; save it smaller") from exc
-    # Programs that draw without transparency leave 0 there, also under a header that tells of it.
+    # Programs that draw without transparency leave zeros there, even if the header declares it.
     if picture is None or not is_bmp or opaque or picture[:, :, 3].any():
         return picture
     return picture[:, :, :3]
 
 
 def _rgb(even: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """What OpenCV read as (H, W, 3) RGB or (H, W, 4) RGBA."""
+    """Convert what OpenCV read to (H, W, 3) RGB or (H, W, 4) RGBA."""
     if even.ndim == 2:
         return np.asarray(cv2.cvtColor(even, cv2.COLOR_GRAY2RGB), np.uint8)
     code = cv2.COLOR_BGRA2RGBA if even.shape[2] == 4 else cv2.COLOR_BGR2RGB
@@ -113,8 +116,8 @@ def _rgb(even: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """OpenCV's own remarks on damaged files would stand on stderr beside the error that is raised."""
-    with _ONE_AT_A_TIME:  # the level is the process's: of two at once the second would put back silence
+    """Silence OpenCV, which prints its own remarks on damaged files to stderr beside our error."""
+    with _ONE_AT_A_TIME:  # the log level is global: of two blocks at once, the second would restore silence
         before = cv2.utils.logging.getLogLevel()
         cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
         try:
@@ -124,7 +127,7 @@ def _quiet() -> Iterator[None]:
 
 
 def turned(picture: NDArray[Pixel], orientation: int) -> NDArray[Pixel]:
-    """A picture (H, W, ...) as it was seen, by the orientation of EXIF, 1 to 8; others leave it as it is."""
+    """Turn a picture (H, W, ...) upright by its EXIF orientation, 1 to 8; other values change nothing."""
     if orientation in (5, 6, 7, 8):
         picture = picture.swapaxes(0, 1)
     if orientation in (2, 3, 6, 7):
@@ -135,7 +138,7 @@ def turned(picture: NDArray[Pixel], orientation: int) -> NDArray[Pixel]:
 
 
 def file_orientation(data: bytes) -> int:
-    """Which way up a PNG, WebP or AVIF was taken, as EXIF counts; 1 where it says nothing, and of others."""
+    """EXIF orientation of a PNG, WebP, HEIC or AVIF; 1 if it does not say, and for other files."""
     if is_iso_media(data):
         return box_orientation(data)
     try:
@@ -145,7 +148,7 @@ def file_orientation(data: bytes) -> int:
 
 
 def moves(data: bytes) -> bool:
-    """Whether a GIF, PNG or WebP holds several pictures one after the other."""
+    """Whether a GIF, PNG or WebP is animated, that is, contains several pictures."""
     if data.startswith(b"GIF8"):
         return _several_in_gif(data)
     if data.startswith(b"\x89PNG"):
@@ -154,7 +157,7 @@ def moves(data: bytes) -> bool:
 
 
 def _several_in_gif(data: bytes) -> bool:
-    """Whether a GIF holds a second picture; its blocks are walked, since not all tell a delay."""
+    """Whether a GIF contains a second picture; walks its blocks, because not all GIFs have delays."""
 
     def table(flags: int) -> int:
         return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
@@ -167,7 +170,7 @@ def _several_in_gif(data: bytes) -> bool:
         elif kind == 0x2C and place + 9 < len(data):  # a picture: box, colours, code size, blocks
             pictures += 1
             place += 11 + table(data[place + 9])
-        else:  # the trailer, or what is cut off
+        else:  # the trailer, or cut off
             break
         while place < len(data) and data[place]:
             place += 1 + data[place]
@@ -176,10 +179,10 @@ def _several_in_gif(data: bytes) -> bool:
 
 
 def laid_flat(picture: NDArray[np.uint8], trim: bool) -> NDArray[np.uint8]:
-    """(H, W, 3) RGB of a picture with or without transparency, which is laid over mid-grey.
+    """(H, W, 3) RGB of an RGB or RGBA picture; transparency is laid over mid-grey.
 
     Args:
-        trim: whether margins that are transparent all through are cut off.
+        trim: cut off margins that are completely transparent.
     """
     if picture.shape[2] == 3:
         return picture
@@ -191,7 +194,7 @@ def laid_flat(picture: NDArray[np.uint8], trim: bool) -> NDArray[np.uint8]:
 
 
 def seen_box(picture: NDArray[np.uint8]) -> tuple[int, int, int, int]:
-    """x1, y1, x2, y2 of a picture without margins that are transparent all through; all of one that is so."""
+    """Box x1, y1, x2, y2 of a picture without its transparent margins; the whole if all is transparent."""
     height, width, channels = picture.shape
     if channels == 3 or not picture[:, :, 3].any():
         return 0, 0, width, height
@@ -200,16 +203,15 @@ def seen_box(picture: NDArray[np.uint8]) -> tuple[int, int, int, int]:
 
 
 def given_pixels(given: Any, source: str) -> NDArray[np.uint8]:
-    """The pixels of an array, of a tensor of torch or of a picture of PIL: (H, W, 3) RGB or (H, W, 4) RGBA.
+    """The pixels of an array, torch tensor or PIL image as uint8: (H, W, 3) RGB or (H, W, 4) RGBA.
 
-    Tensors may have their colours first, (3, H, W). A picture of PIL is turned as it says that it was taken,
-    as a file is.
+    Arrays and tensors may have their channels first, (3, H, W). A PIL image is turned upright, as a file is.
 
     Args:
-        source: what messages call it.
+        source: names the picture in errors.
 
     Raises:
-        BadImage: another shape, type or range.
+        BadImage: the shape, type or range is another.
     """
     if hasattr(given, "getbands") and hasattr(given, "convert"):
         return _pil_pixels(given, source)
@@ -218,7 +220,7 @@ def given_pixels(given: Any, source: str) -> NDArray[np.uint8]:
     except (TypeError, ValueError, RuntimeError) as exc:
         raise BadImage(f"{source} cannot be read as an array ({exc}); {ARRAYS}") from exc
     shape = array.shape
-    # No picture is only 3 or 4 pixels high: it would be refused.
+    # With 3 or 4 first, these are channels: a picture that is only 3 or 4 pixels high would be refused.
     if array.ndim == 3 and shape[0] in (3, 4) and shape[2] not in (3, 4):
         array = array.transpose(1, 2, 0)
     if array.ndim != 3 or array.shape[2] not in (3, 4) or 0 in shape:
@@ -234,7 +236,7 @@ def given_pixels(given: Any, source: str) -> NDArray[np.uint8]:
 
 
 def _pil_pixels(given: Any, source: str) -> NDArray[np.uint8]:
-    """Of a picture of PIL, which is known by its methods: PIL is not needed for anything else."""
+    """The pixels of a PIL image, recognised by its methods, so that PIL itself need not be imported."""
     try:
         if given.mode.startswith(("I", "F")):  # PIL cuts these off at 255
             grey = own_eight_bits(np.asarray(given), source)

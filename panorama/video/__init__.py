@@ -1,6 +1,6 @@
-"""Video files and picture folders enter; frames, changes, moving regions and clips leave.
+"""Video files and picture folders come in; frames, changes, moving regions and clips go out.
 
-Clips are written by `panorama.video.clip`, which loads PyAV: most commands do without.
+Import `panorama.video.clip`, which writes clips, separately: it loads PyAV, which most commands do not need.
 """
 
 from panorama.video.find import (

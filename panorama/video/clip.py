@@ -1,4 +1,4 @@
-"""An interval of a video and boxes enter; a small MP4 that any player shows leaves."""
+"""An interval of a video and boxes come in; a small MP4 that any player can show goes out."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from panorama.video.sound import Sound
 CLIP_TIME_BASE = Fraction(1, 90_000)
 FAR_APART_SECONDS = 300
 FAR_APART_TIME_BASE = Fraction(1, 1000)
-"""Of frames that are farther apart, as of a plant that grows: an MP4 counts the time from one to the next in
-31 bits, and by how much they are decoded before they are shown, which is five frames, in 28."""
+"""The time base for frames farther apart than this, as in a time lapse: an MP4 stores the time between two
+frames in 31 bits, and the delay from decoding to display, which is five frames, in 28.
+"""
 BOX_COLOR_RGB = (255, 64, 32)
 X264_OPTIONS = {"crf": "23", "preset": "veryfast", "colorspace": "smpte170m", "color_range": "tv"}
-"""The matrix is what the scaler makes of RGB; where none is told, players take that of HD by the size."""
+"""`colorspace` names the matrix that the scaler applies to RGB; without it, players guess by the size."""
 
 Boxes = Mapping[int, Sequence[Sequence[float]]]
 """Frame index to boxes x1, y1, x2, y2 in pixels of the displayed frame."""
@@ -42,17 +43,17 @@ def write_clip(
     boxes: Boxes | None = None,
     stamps: Mapping[int, int] | None = None,
 ) -> int:
-    """Re-encodes the frames of [start, stop), keeping their times, as an H.264 MP4; returns how many.
+    """Re-encode the frames of [start, stop), keeping their times, as an H.264 MP4; returns their number.
 
-    Sound that decodes comes with them, where the container's times tell what belongs together.
+    The clip includes the sound that can be decoded, if the container's timestamps relate it to the frames.
 
-    The frame shown at `start_seconds` is the first, so that a short interval is never empty. The file appears
-    under its name only when it is whole.
+    The first frame is the one shown at `start_seconds`, so a short interval is never empty. The file appears
+    under its name only when it is complete.
 
     Args:
-        boxes: to draw.
-        stamps: frame index -> pts: which frames the boxes are of in a damaged file, too, where an index, a
-            count of what decodes, depends on where decoding begins.
+        boxes: boxes to draw, by frame index.
+        stamps: frame index -> pts of frames with boxes. In a damaged file an index, which counts decoded
+            frames, depends on where decoding begins; the pts identifies the frame all the same.
 
     Raises:
         UsageError: the interval is empty.
@@ -64,7 +65,7 @@ def write_clip(
     path_out = Path(path_out)
     by_index = dict(boxes or {})
     by_pts = {pts: by_index.pop(index) for index, pts in (stamps or {}).items() if index in by_index}
-    # Of a name that nobody can foresee, and made for it: no link of others is followed.
+    # An unpredictable name, created here: nobody can have put a link there to be followed.
     partial = path_out.with_name(f".{uuid.uuid4().hex}.part")
     with open_video(path_in) as reader:
         first = reader.frame_at(start_seconds)
@@ -77,7 +78,7 @@ def write_clip(
         except (OSError, av.FFmpegError) as exc:
             raise PanoramaError(f"the clip {path_out} cannot be written: {exc.strerror or exc}") from exc
         finally:
-            with suppress(OSError):  # under a name that no file can have
+            with suppress(OSError):  # if the path is no valid one, unlinking fails as well
                 partial.unlink(missing_ok=True)
     return count
 
@@ -98,7 +99,7 @@ def _encode(
         rate=Fraction(rate).limit_denominator(1001),
         options=X264_OPTIONS | ({"bf": "0"} if far_apart else {}),
     )
-    # H.264 in yuv420p has even sides.
+    # H.264 in yuv420p needs even sides.
     stream.width, stream.height = (max(2, side // 2 * 2) for side in (reader.info.width, reader.info.height))
     stream.pix_fmt = "yuv420p"
     stream.codec_context.time_base = time_base
@@ -123,7 +124,7 @@ def _encode(
 
 
 def _widest_step(reader: VideoReader, first: VideoFrame, stop_seconds: float) -> float:
-    """The most seconds from one frame to the next, among those of a clip."""
+    """The longest time in seconds between two consecutive frames of a clip."""
     seconds = reader.times().seconds
     inside = seconds[(seconds >= first.time_seconds) & (seconds < stop_seconds)]
     return float(np.diff(inside).max(initial=0.0))
@@ -138,7 +139,7 @@ def _sound_of(
 
 
 def draw_box(rgb: NDArray[np.uint8], box_xyxy: Sequence[float]) -> None:
-    """Draws a half-open box into a picture, in place."""
+    """Draw a half-open box x1, y1, x2, y2 into an RGB picture, in place."""
     x1, y1, x2, y2 = (round(float(v)) for v in box_xyxy)
     thickness = max(2, round(max(rgb.shape[:2]) / 400))
     cv2.rectangle(rgb, (x1, y1), (x2 - 1, y2 - 1), BOX_COLOR_RGB, thickness)

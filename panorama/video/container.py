@@ -1,4 +1,4 @@
-"""A video file enters; frames with exact index and time leave, in order, from a seek, or keyframes alone."""
+"""A video file comes in; frames with exact index and time go out: all, from a seek on, or keyframes only."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from panorama.video.stamps import FrameClock, Stamp, far_ticks, has_stray, table
 
 
 class PlanarPicture(Picture):
-    """A decoded frame, converted from its own planes when asked."""
+    """A decoded frame, whose planes are converted on demand."""
 
     def __init__(self, frame: av.VideoFrame, info: VideoInfo, scaler: VideoReformatter) -> None:
         self._frame = frame
@@ -51,10 +51,10 @@ class PlanarPicture(Picture):
 
     def part(self, box: Box, longest: int) -> NDArray[np.uint8]:
         x1, y1, x2, y2 = self._stored(box)
-        # A scaler of its own: the frame's is shared by a whole pass, which may go on in another thread.
+        # A new scaler: the frame's is shared by a whole pass, which may be running in another thread.
         scaler = VideoReformatter()
         found = cut_frame(self._frame, (x1, y1, x2, y2))
-        # Other planes: such video is rare, and is converted whole.
+        # Frames with other planes are rare; convert them whole.
         source, left, top = found or (self._frame, x1, y1)
         whole = self._rgb(scaler, source, source.width, source.height)
         rgb = self._turned(whole[top : top + y2 - y1, left : left + x2 - x1])
@@ -74,7 +74,7 @@ class PlanarPicture(Picture):
         return self._luma
 
     def _luma_of(self, picked: Callable[[NDArray], NDArray]) -> NDArray[np.uint8]:
-        """Brightness of some pixels; no others are converted where that can be left out."""
+        """Brightness of some pixels; converts only these if the format has a brightness plane."""
         if self._luma is not None:
             return picked(self._luma)
         plane = luma_plane(self._frame)
@@ -86,7 +86,7 @@ class PlanarPicture(Picture):
         return picked(self._luma)
 
     def _stored(self, box: Box) -> Box:
-        """Where a box of the displayed picture lies in the frame as stored, in whole pixels around it."""
+        """A box of the displayed picture in the frame as stored, rounded outwards to whole pixels."""
         sides = self._frame.width, self._frame.height
         width, height = sides[::-1] if self._info.rotation in (90, 270) else sides
         shown = (self._info.width, self._info.height)
@@ -103,22 +103,22 @@ class PlanarPicture(Picture):
         return self._shown(self._turned(self._rgb(self._scaler, self._frame, width, height)))
 
     def _rgb(self, scaler: VideoReformatter, frame: av.VideoFrame, width: int, height: int) -> NDArray:
-        """(height, width, 3) of a frame as stored: uint8, or uint16 where it is of high dynamic range."""
+        """RGB (height, width, 3) of a frame as stored: uint8, or uint16 for high dynamic range."""
         if self._info.hdr:
             return _made(scaler, frame, width, height, "rgb48le")
-        # Where it also scales, the scaler has vector code for one order of the channels, none for the other.
+        # When the scaler also resizes, it has vector code for BGR only.
         changed = (width, height) != (frame.width, frame.height)
         pixels = _made(scaler, frame, width, height, "bgr24" if changed else "rgb24")
         return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB) if changed else pixels, np.uint8)
 
     def _shown(self, rgb: NDArray) -> NDArray[np.uint8]:
-        """Colours as an ordinary screen shows them."""
+        """Colours as an ordinary screen shows them, uint8."""
         if not self._info.hdr:
             return rgb
         return hdr.shown(rgb, self._info.hdr)
 
     def _turned(self, rgb: NDArray) -> NDArray:
-        """From the picture as stored to the picture as displayed."""
+        """Turn and mirror a picture from its stored to its displayed orientation."""
         quarter_turns, mirrored = self._info.rotation // 90, self._info.mirrored
         if not quarter_turns and not mirrored:
             return rgb
@@ -140,7 +140,7 @@ def _made(scaler: VideoReformatter, frame: av.VideoFrame, width: int, height: in
 
 
 class ContainerReader(VideoReader):
-    """Reads a video file; every pass opens the file anew, so passes do not disturb each other.
+    """Reads a video file; each pass opens the file itself, so passes do not disturb each other.
 
     Raises:
         VideoOpenError: missing, no permission, empty, not a video, no video stream, nothing decodable.
@@ -156,7 +156,7 @@ class ContainerReader(VideoReader):
             stamps = [Stamp(p.pts, p.dts, p.is_keyframe) for p in shown_packets(self._source)]
             far = far_ticks(self._source.ticks_per_frame, self.info.time_base)
             if not self._source.order_only and has_stray(stamps, far):
-                # Where the frame of a stray stamp stands is known once it is decoded.
+                # Only decoding tells where the frame of a stray stamp belongs.
                 deque(self._from_beginning(DecodeReport()), maxlen=0)
             self._table = self._table or table_of(
                 stamps,
@@ -191,15 +191,15 @@ class ContainerReader(VideoReader):
         return self._numbered(needed_frames(self._source, report, unneeded_at), report)
 
     def _from_beginning(self, report: DecodeReport) -> Iterator[VideoFrame]:
-        """All frames, counted."""
+        """All frames from the first on, numbered."""
         for frame in self._numbered(decoded_frames(self._source, report), report):
-            assert isinstance(frame, VideoFrame)  # nothing is passed over
+            assert isinstance(frame, VideoFrame)  # decoded_frames passes over nothing
             yield frame
 
     def _numbered(
         self, found: Iterator[av.VideoFrame | PassedOver], report: DecodeReport
     ) -> Iterator[VideoFrame | PassedFrame]:
-        """All frames, counted; a pass that reaches the end replaces the scan by what it has seen."""
+        """Number and time all frames; a pass that reaches the end replaces the scan's table with its own."""
         ranked = self._scan().times.pts.tolist() if self._source.order_only else None
         clock = FrameClock(self._source.ticks_per_frame, self.info.time_base)
         scaler = VideoReformatter()
@@ -218,7 +218,7 @@ class ContainerReader(VideoReader):
             else:
                 seen_keys.append(bool(decoded.key_frame))
                 yield self._frame(index, seen_pts[-1], seen_pts[0], decoded, scaler)
-        # A lone repair is the end of an MPEG program stream, which never tells its last reference's time.
+        # A single repair is normal: an MPEG program stream never gives the time of its last reference frame.
         if clock.repairs > 1 and ranked is None:
             report.note(f"{clock.repairs} presentation times were missing or repeated and were filled in")
         times = FrameTimes(np.array(seen_pts, np.int64), self.info.time_base)
@@ -235,7 +235,7 @@ class ContainerReader(VideoReader):
         for decoded in self._seeked(table, start, keyframes_only, report):
             index = _position(pts_of, decoded.pts)
             if index is None or index <= previous:
-                # Frames come in presentation order, so one whose stamp was repaired follows the one before.
+                # Frames come in presentation order, so one with a repaired stamp follows the previous frame.
                 if keyframes_only or not 0 <= previous < len(pts_of) - 1:
                     report.note(f"a frame at pts {decoded.pts} is not among the packets and was left out")
                     continue
@@ -246,11 +246,11 @@ class ContainerReader(VideoReader):
     def _seeked(
         self, table: FrameTable, start: int, keyframes_only: bool, report: DecodeReport
     ) -> Iterator[av.VideoFrame]:
-        """Decoded frames from a keyframe that is really at or before `start`, as a whole pass gives them.
+        """Decoded frames from a keyframe that really is at or before `start`, as a full pass decodes them.
 
-        Some containers seek late or land between keyframes: then from an earlier keyframe, at last from the
-        beginning. So it is where something is damaged behind the keyframe: what a decoder makes of that
-        depends on the frames before, and is the same only where those of a whole group are sound.
+        Some containers seek too far or land between keyframes; then try earlier keyframes, and at last the
+        beginning. Do the same if damage follows the keyframe: what a decoder makes of damage depends on the
+        frames before it, and agrees with a full pass only if a whole group of frames before it is intact.
         """
         last: int | None = None
         for target in _targets(table, start):
@@ -274,7 +274,10 @@ class ContainerReader(VideoReader):
     def _sought(
         self, table: FrameTable, start: int, target: int, keyframes_only: bool, report: DecodeReport
     ) -> Generator[av.VideoFrame, None, None]:
-        """Sound frames from the keyframe at the pts `target`; none where a seek lands behind `start`."""
+        """Intact frames from the keyframe at pts `target` (with `keyframes_only`, also damaged ones).
+
+        None if the seek lands after `start`, or not on a keyframe of the table.
+        """
         if keyframes_only:
             frames = decoded_frames(self._source, report, seek_pts=target, keyframes_only=True)
         else:
@@ -291,13 +294,13 @@ class ContainerReader(VideoReader):
     ) -> VideoFrame:
         seconds = seconds_between(first_pts, pts, self.info.time_base)
         if self.info.hdr and decoded.colorspace == hdr.UNSPECIFIED:
-            decoded.colorspace = hdr.BT2020  # else the scaler takes that of standard definition
+            decoded.colorspace = hdr.BT2020  # the scaler's default is that of standard definition
         picture = PlanarPicture(decoded, self.info, scaler)
         return VideoFrame(index, pts, seconds, bool(decoded.key_frame), picture)
 
 
 def _position(pts_of: NDArray[np.int64], pts: int | None) -> int | None:
-    """Where a pts stands in the table, None where it does not."""
+    """Index of a pts in the table; None if it is not there."""
     if pts is None:
         return None
     index = int(np.searchsorted(pts_of, pts))
@@ -305,7 +308,7 @@ def _position(pts_of: NDArray[np.int64], pts: int | None) -> int | None:
 
 
 def _targets(table: FrameTable, start: int) -> Iterator[int]:
-    """The pts of keyframes at or before `start`, the nearest first; not of the first frame."""
+    """The pts of keyframes to seek to, at or before `start`, nearest first; never that of the first frame."""
     keys = np.flatnonzero(table.keyframes[: start + 1])
     for back in (1, 2, 4, 8):
         if back > len(keys) or keys[-back] == 0:
@@ -314,7 +317,7 @@ def _targets(table: FrameTable, start: int) -> Iterator[int]:
 
 
 def _behind(last: int | None, frames: Iterator[av.VideoFrame]) -> Iterator[av.VideoFrame]:
-    """The frames, without those up to the pts `last`."""
+    """The frames after the one with pts `last`; all of them if it is None."""
     for frame in frames:
         if last is None or (frame.pts is not None and frame.pts > last):
             last = None

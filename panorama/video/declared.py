@@ -1,4 +1,4 @@
-"""The head of a Matroska file enters; how long the whole file must be leaves."""
+"""A Matroska file comes in; the length in bytes that its header declares goes out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SEGMENT = b"\x18\x53\x80\x67"
 
 
 def matroska_bytes(path: Path) -> int | None:
-    """Length that the file declares for itself; None where it does not (live recordings), or is damaged."""
+    """Bytes that the file declares as its length; None if it does not (live recordings) or is damaged."""
     with path.open("rb") as file:
         head = file.read(4096)
     if not head.startswith(EBML_HEADER):
@@ -25,7 +25,10 @@ def matroska_bytes(path: Path) -> int | None:
 
 
 def _size_at(data: bytes, at: int) -> tuple[int, int] | None:
-    """An EBML size and where it ends: the leading zero bits of the first byte tell how many bytes follow."""
+    """An EBML size and its end: the leading zero bits of the first byte give the number of further bytes.
+
+    None if it is cut off, invalid, or the code for an unknown size.
+    """
     if at >= len(data) or data[at] == 0:
         return None
     length = 9 - data[at].bit_length()

@@ -1,4 +1,4 @@
-"""A video file enters; its decoded PyAV frames leave in presentation order, and what was lost is counted."""
+"""A video file comes in; its decoded PyAV frames go out in presentation order, with a count of losses."""
 
 from __future__ import annotations
 
@@ -24,17 +24,27 @@ from panorama.video.stamps import far_ticks, shows_frame, with_behind
 
 LENGTH_TOLERANCE_SECONDS = 0.5
 COUNTED_CODECS = frozenset({"h264", "hevc"})
-"""A picture's place is counted from the ones before, by a few bits: of two keyframes that are farther apart,
-with nothing decoded in between, the later one might come first."""
+"""Codecs that count a picture's place with a few bits, relative to the pictures before. If only keyframes are
+decoded, they may be too far apart for that, and a later one could come out first.
+"""
 
 GIF_TRAILER = b";"
 MOST_HEADER_BYTES = 64
-"""Of one packet, in containers that have a header for each and for a group of them."""
+"""Most header bytes per packet, in containers with a header for each packet and for each group."""
 
 
 @dataclass(slots=True)
 class PassCount:
-    """What went in and out of the decoder in one pass; what was lost is noted in `report`."""
+    """Counts what goes into the decoder and comes out in one pass; notes losses in `report`.
+
+    Attributes:
+        packets: packets read.
+        expected: packets that were decoded and should give a frame.
+        decoded: frames that came out, and those passed over.
+        end_seconds: latest end of a packet, in the container's time.
+        end_byte: where the last packet ends in the file.
+        widest_ticks: longest step between two frames.
+    """
 
     source: Source
     report: DecodeReport
@@ -55,7 +65,11 @@ class PassCount:
         self.shows = _shows(self.source)
 
     def packet(self, packet: av.Packet, goes_in: bool = True) -> bool:
-        """Take a packet that was read, and whether it goes in; returns whether it becomes a frame."""
+        """Count a packet; returns whether it is one that shows a frame.
+
+        Args:
+            goes_in: whether the decoder gets it.
+        """
         if not packet.size:
             return False
         source, shown = self.source, self.shows(packet)
@@ -66,12 +80,12 @@ class PassCount:
             end = (packet.pts + (packet.duration or 0)) * float(source.info.time_base)
             self.end_seconds = max(self.end_seconds, end)
             if source.first_pts is not None and not source.order_only and packet.pts < source.first_pts:
-                return shown  # leads up to a keyframe that lies before the file's beginning
+                return shown  # depends on a keyframe before the beginning of the file
         self.expected += goes_in and shown
         return shown
 
     def frame(self, frame: av.VideoFrame) -> None:
-        """Take a frame that comes out."""
+        """Count a frame that came out of the decoder."""
         self.interlaced |= frame.interlaced_frame
         self.presented(frame.pts)
         if frame.key_frame:
@@ -80,7 +94,7 @@ class PassCount:
             self.lost("frames were decoded with errors in them")
 
     def presented(self, pts: int | None) -> None:
-        """Take the stamp of the next frame in presentation order."""
+        """Count the next frame in presentation order, decoded or passed over, by its pts."""
         self.decoded += 1
         if pts is not None and self.last_pts is not None:
             self.widest_ticks = max(self.widest_ticks, pts - self.last_pts)
@@ -93,7 +107,7 @@ class PassCount:
         self.report.note(why)
 
     def end(self) -> None:
-        """Note what errors alone do not show: packets without a frame, and stretches that are missing."""
+        """At the end of a full pass, note losses that gave no error: packets without a frame, and holes."""
         self.silent()
         with reachable(self.source.path):
             missing = list(self.holes.found(lambda gap: _bytes_of_others(self.source, gap)))
@@ -104,19 +118,19 @@ class PassCount:
     def silent(self) -> None:
         """Note packets that gave neither a frame nor an error."""
         silent = self.expected - self.decoded - self.report.lost_packets
-        # Field-coded video has two packets a frame, which is no loss.
+        # Field-coded video has two packets per frame, which is not a loss.
         if silent > 0 and not self.interlaced:
             self.lost("packets gave no frame", silent)
 
     def early_end(self) -> None:
-        """Note packets that the file lacks by its own account."""
+        """Note packets that are missing at the end, according to what the file declares."""
         with reachable(self.source.path):
             missing, where = self._missing_end()
         if missing > 0:
             self.lost(f"the file ends early: {where}", missing)
 
     def _missing_end(self) -> tuple[int, str]:
-        """About how many packets the file lacks by its own account, and how that is known."""
+        """About how many packets are missing at the end, and why that is believed; 0 or less if none are."""
         source = self.source
         if source.gapless:
             with source.path.open("rb") as file:
@@ -136,11 +150,11 @@ class PassCount:
             return source.claimed_packets - read, f"{read} of {source.claimed_packets} packets could be read"
         if source.claimed_seconds is not None:
             gap = source.claimed_seconds - self.end_seconds
-            # A last frame may be shown for long, as others were; a file shorter than it declares is cut off.
+            # The last frame may last long, like others; but a file shorter than it declares is cut off.
             widest = 2 * self.widest_ticks * float(source.info.time_base)
             short = (source.claimed_bytes or 0) > source.path.stat().st_size
             late = short or gap > max(LENGTH_TOLERANCE_SECONDS, widest)
-            if late and not short:  # sound, or a second picture, may go on for longer
+            if late and not short:  # sound, or a second video stream, may last longer
                 late = source.claimed_seconds - _end_of_others(source) > LENGTH_TOLERANCE_SECONDS
             where = f"at {self.end_seconds:.2f} of {source.claimed_seconds:.2f} seconds"
             return (max(1, round(gap * (source.info.average_rate or 1))) if late else 0), where
@@ -155,7 +169,7 @@ def _opened_again(path: Path, unedited: bool = False) -> InputContainer:
 
 
 def _unedited_packets(source: Source) -> int:
-    """How many packets can be read, with those that an edit list leaves out, and each of them once."""
+    """Number of packets that can be read, each once, including those that an edit list leaves out."""
     with closing(_opened_again(source.path, unedited=True)) as container:
         stream = container.streams.video[source.video_number]
         packets = read_packets(container, stream, DecodeReport(), source.faults)
@@ -163,19 +177,19 @@ def _unedited_packets(source: Source) -> int:
 
 
 def _bytes_of_others(source: Source, gap: Gap) -> int:
-    """How many bytes of a gap packets of sound and other streams take, with their headers."""
+    """Bytes of a gap that packets of all streams occupy, with their headers; 0 if there is one stream."""
     with closing(_opened_again(source.path)) as container:
         streams = list(container.streams)
         if len(streams) == 1:
             return 0
-        # From the beginning: where a seek lands in a damaged file nobody knows.
+        # Read from the beginning: in a damaged file a seek may land anywhere.
         packets = read_packets(container, streams, DecodeReport(), source.faults)
         inside = [p.size for p in packets if p.pos is not None and gap.first_byte <= p.pos < gap.end_byte]
         return sum(inside) + MOST_HEADER_BYTES * len(inside)
 
 
 def _end_of_others(source: Source) -> float:
-    """Where sound and other streams end, in seconds; 0 where there are none."""
+    """When sound and other video streams end, in seconds of the container's time; 0 if there are none."""
     with closing(_opened_again(source.path)) as container:
         video = container.streams.video[source.video_number]
         others = [s for s in container.streams if s.index != video.index and s.type in ("audio", "video")]
@@ -190,7 +204,7 @@ def _end_of_others(source: Source) -> float:
 
 
 def shown_packets(source: Source) -> Iterator[av.Packet]:
-    """The packets that become a frame, in decoding order, not decoded."""
+    """The packets that show a frame, in decoding order, not decoded."""
     with closing(_opened_again(source.path)) as container:
         stream, shows = container.streams.video[source.video_number], _shows(source)
         for packet in read_packets(container, stream, DecodeReport(), source.faults):
@@ -199,9 +213,9 @@ def shown_packets(source: Source) -> Iterator[av.Packet]:
 
 
 def _shows(source: Source) -> Callable[[av.Packet], bool]:
-    """Whether a packet becomes a frame: not cut away by edit list or splice, not a hidden reference.
+    """A function that says whether a packet shows a frame. Call it for all packets, in decoding order.
 
-    To be asked of all packets of a pass, in decoding order.
+    Packets cut off by an edit list or a splice show none, nor do hidden reference frames.
     """
     codec = source.info.codec
     if codec in ("vp8", "vp9"):
@@ -222,11 +236,11 @@ def decoded_frames(
 ) -> Generator[av.VideoFrame, None, None]:
     """Frames in presentation order, from the keyframe at `seek_pts` or from the beginning.
 
-    Damage raises nothing: it is counted in `report` and decoding goes on. None come where the file cannot be
-    sought in.
+    Damage raises nothing: it is counted in `report`, and decoding goes on. Yields nothing if seeking in the
+    file fails.
 
     Raises:
-        VideoOpenError: the file is no longer there.
+        VideoOpenError: the file can no longer be opened.
     """
     for frame in _frames(source, report, seek_pts, keyframes_only):
         assert not isinstance(frame, PassedOver)
@@ -236,8 +250,8 @@ def decoded_frames(
 def sound_frames(source: Source, report: DecodeReport, seek_pts: int) -> Generator[av.VideoFrame, None, None]:
     """Frames in presentation order from the keyframe at `seek_pts` up to the first damage.
 
-    What a decoder makes of damage, and often hides, depends on the frames before it; these frames do not.
-    `report` tells of what ended them. Those that lean on others before the keyframe are left out.
+    What a decoder makes of damage, which it often hides, depends on the frames before; these frames do not.
+    `report` then contains the damage. Frames that depend on others before the keyframe are left out.
     """
     begun = False
     count = PassCount(source, report)
@@ -255,10 +269,10 @@ def sound_frames(source: Source, report: DecodeReport, seek_pts: int) -> Generat
 def needed_frames(
     source: Source, report: DecodeReport, unneeded: Callable[[int], bool]
 ) -> Generator[av.VideoFrame | PassedOver, None, None]:
-    """All frames from the beginning in presentation order; of those that may be left out the pts alone.
+    """All frames from the beginning in presentation order; of those passed over, only the pts.
 
     Args:
-        unneeded: told the pts of packets in decoding order; whether nobody needs the frame.
+        unneeded: called with the pts of packets in decoding order; returns whether the frame is not needed.
     """
     sparing, may_spare = None, _may_spare(source)
     if source.first_pts is not None and not source.order_only and may_spare is not None:
@@ -269,9 +283,10 @@ def needed_frames(
 
 
 def _may_spare(source: Source) -> Callable[[av.Packet], bool] | None:
-    """Whether a packet says for sure that no other frame is made from its; None where none does.
+    """A function that says whether the decoder may be told to skip a packet's frame if no other needs it.
 
-    To be asked of all packets of a pass, in decoding order.
+    For H.264 it may for all packets; for HEVC if the packet says that no other frame depends on its frame.
+    None for other streams. Call the function for all packets of a pass, in decoding order.
     """
     if source.info.codec == "h264":
         return lambda packet: True
@@ -301,7 +316,7 @@ def _frames(
         if seek_pts is None:
             count.early_end()
         return
-    # With several threads an error met while flushing swallows the frames behind it; one thread gets them.
+    # With several threads, an error while flushing swallows the frames after it; a single thread gets them.
     left_out = 0 if sparing is None else sparing.waiting
     if count.decoded + left_out < count.expected and source.threads != 1:
         yield from _tail(count, sparing)
@@ -324,14 +339,14 @@ def _decode_pass(
         stream = container.streams.video[source.video_number]
         stream.codec_context.thread_type = "AUTO"
         stream.codec_context.thread_count = threads
-        if strict:  # damage is an error then, and is not hidden
+        if strict:  # make damage an error, not something to conceal
             stream.codec_context.options = {"err_detect": "explode"}
         if seek_pts is not None and not _sought(container, stream, seek_pts, source):
             return
         packets = read_packets(container, stream, count.report, source.faults)
         if seek_pts is not None and source.info.codec == "mpeg4":
             packets = _without_leading(packets)
-        # Read ahead only where it is asked for: what `report` tells is of the packets that went in.
+        # Look one packet ahead only if needed: else `report` covers exactly the packets that went in.
         for packet, behind in zip(packets, repeat(None)) if sparing is None else with_behind(packets):
             goes_in = packet.is_keyframe or not packet.size or not keyframes_only
             shown = count.packet(packet, goes_in)
@@ -361,7 +376,7 @@ def _decode_pass(
 
 
 def _sought(container: InputContainer, stream: VideoStream, pts: int, source: Source) -> bool:
-    """Go to a keyframe; whether it could be done, as it cannot in an MXF that has lost its index."""
+    """Seek to the keyframe at a pts; False if that fails, as in an MXF that has lost its index."""
     try:
         if source.has_palette:
             next(frames_of(container.demux(stream)), None)
@@ -373,10 +388,10 @@ def _sought(container: InputContainer, stream: VideoStream, pts: int, source: So
 
 
 def _without_leading(packets: Iterator[av.Packet]) -> Iterator[av.Packet]:
-    """The packets but for those behind the first that are shown before it: they lean on others before it.
+    """The packets, without those that are shown before the first one: they depend on frames before it.
 
-    From one of these a decoder of interlaced MPEG-4 takes a wrong measure of time, and then leaves out all
-    frames that lean on others to both sides, without a word.
+    From such a packet, a decoder of interlaced MPEG-4 derives a wrong time unit and then silently drops all
+    B-frames.
     """
     first: int | None = None
     for packet in packets:
@@ -386,20 +401,20 @@ def _without_leading(packets: Iterator[av.Packet]) -> Iterator[av.Packet]:
 
 
 def _alone(packet: av.Packet, stream: VideoStream) -> list[av.VideoFrame]:
-    """Decode a keyframe without those before it."""
+    """Decode a keyframe independently of those before it."""
     if not packet.size or stream.codec_context.name not in COUNTED_CODECS:
         return packet.decode()
     try:
         return packet.decode() + stream.codec_context.decode(None)
     finally:
-        # Behind an error, too, which several threads give only at the end: else none that follows decodes.
+        # Also after an error, which several threads report only at the end: else nothing more would decode.
         stream.codec_context.flush_buffers()
 
 
 def _begins_refresh(packet: av.Packet, stream: VideoStream) -> bool:
-    """Whether a keyframe without a frame is one from which on the picture is renewed in parts.
+    """Whether a keyframe that gave no frame begins a gradual refresh of the picture.
 
-    A decoder of H.264 gives none until the picture is whole, unless it is told to.
+    A decoder of H.264 outputs nothing until the picture is complete, unless it is told to.
     """
     context = stream.codec_context
     if not packet.size or context.name != "h264":
@@ -415,14 +430,14 @@ def _begins_refresh(packet: av.Packet, stream: VideoStream) -> bool:
 
 
 def _passed(passed: Iterator[PassedOver], count: PassCount) -> Iterator[PassedOver]:
-    """What was passed over, counted as if it had been decoded."""
+    """The frames passed over, counted as if they had been decoded."""
     for frame in passed:
         count.presented(frame.pts)
         yield frame
 
 
 def _tail(count: PassCount, sparing: Sparing | None) -> Iterator[av.VideoFrame | PassedOver]:
-    """Frames behind the last one that came out, decoded by a single thread."""
+    """Frames after the last one that came out, decoded again by a single thread."""
     if count.last_pts is None or count.last_key_pts is None or count.source.order_only:
         return
     again = PassCount(count.source, DecodeReport())

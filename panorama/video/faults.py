@@ -1,4 +1,4 @@
-"""Errors met while a video is read enter; whether its file could not be reached, no damage, leaves."""
+"""Errors met while reading a video come in; whether its drive failed, rather than the file, goes out."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ _NAMES = (
     *("EHOSTDOWN", "EHOSTUNREACH", "ENETDOWN", "ENETUNREACH", "ENETRESET"),
 )
 ERRNOS = frozenset(getattr(errno, name) for name in _NAMES if hasattr(errno, name))
-"""What a system says of a drive, or of a share on the network, that does not answer or is gone. Demuxers use
-others (no memory, try again, invalid data) for what is wrong with a file."""
+"""Errors of a drive or network share that does not respond or is gone. Demuxers report what is wrong with a
+file by other ones (no memory, try again, invalid data).
+"""
 
 
 @dataclass(slots=True)
 class Faults:
-    """The first error by which any pass over one video could not reach its file.
+    """The first error of any pass over one video that came from its drive, not from damage in the file.
 
-    What a pass misses then is not lost: it is there when the drive is.
+    What such a pass misses is not lost: it can be read when the drive is back.
     """
 
     first: OSError | None = None
 
     def take(self, error: Exception) -> None:
-        """Keep an error, if it is of this kind."""
+        """Keep an error if it is the first of this kind."""
         if self.first is None and isinstance(error, OSError) and error.errno in ERRNOS:
             self.first = error
 
     def check(self, path: Path | str) -> None:
-        """Raise where there was one.
+        """Raise if there was such an error.
 
         Raises:
-            VideoError: what was read of the file is not all that it holds.
+            VideoError: not all of the file could be read.
         """
         if self.first is not None:
             why = self.first.strerror or self.first
@@ -54,7 +55,7 @@ class Faults:
 
 @contextmanager
 def reachable(path: Path) -> Iterator[None]:
-    """Tell what the system says of a file as what is wrong with one video, which costs no other.
+    """Turn an OSError within the block into an error of this one video, so that others are unaffected.
 
     Raises:
         VideoOpenError: the file cannot be read.
@@ -66,5 +67,5 @@ def reachable(path: Path) -> Iterator[None]:
 
 
 def was_unreachable(decode_note: str | None) -> bool:
-    """Whether an earlier version noted such an error as damage, and so kept a part as if it were all."""
+    """Whether an earlier version noted a drive error as damage, and so kept a part as if it were complete."""
     return any(f"{READ_ERROR}: {os.strerror(one)}" in (decode_note or "") for one in ERRNOS)

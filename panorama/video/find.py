@@ -1,4 +1,4 @@
-"""Paths as a user types them enter; the videos among them leave, with names, and a count of what was not."""
+"""Paths as a user types them come in; the videos there go out, with their names and what was skipped."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ _BLOCK_BYTES = 1 << 20
 _SAMPLES = 8
 _SAMPLE_BYTES = 8192
 _ALBUM_DIGITS = 2
-"""Pictures whose whole names are numbers of no more digits are called so by people and their programs, not by
-cameras: a folder of them that nobody named may be an album."""
+"""People, not cameras, name pictures with numbers of at most this many digits and nothing else. A folder of
+such pictures that was not named itself may be an album.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +62,17 @@ class FoundVideo:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a list of paths comes to.
+    """What was found under a list of paths.
 
     Attributes:
         videos: in order, each path once.
-        ignored: how many files of each suffix were passed over in folders ('' for none).
+        ignored: number of files skipped in folders, by suffix ('' for none).
         missing: paths and patterns that match nothing.
-        empty: folders that were named and hold no video.
-        unreadable: paths that may not be looked into, and why.
-        pictures: how many were passed over in each folder that would be one video if it were named itself.
-        beside: the same of folders that would not, since videos lie beside or below the pictures.
-        libraries: folders without a video of which parts were passed over, since they are a library's.
+        empty: paths that were named or matched and hold no video.
+        unreadable: paths that cannot be read, and why.
+        pictures: number of pictures skipped, by folder, in folders that would be a video if named.
+        beside: the same for folders that would not be one, because videos lie beside or below the pictures.
+        libraries: folders without a video in which the files of a library were skipped.
     """
 
     videos: list[FoundVideo] = field(default_factory=list)
@@ -90,25 +91,26 @@ def find_videos(
     known: Callable[[Path], bool] = lambda folder: False,
     library_parts: Callable[[Path], Collection[str]] = lambda folder: (),
 ) -> Found:
-    """The videos that files, folders (searched recursively, sorted) and globs stand for.
+    """Find the videos in files, folders (searched recursively, sorted) and globs.
 
-    A named file is taken whatever its suffix: opening it tells whether it is a video. Numbered pictures are
-    a video, also where video files lie beside them, as cameras that take both leave them. A named folder
-    without any video, but with pictures, is one, whatever they are called; one that is found in another is
-    not, since it may be an album. A file that is found under its own name and through links has its own name.
+    A named file counts whatever its suffix; opening it shows whether it is a video. A folder of numbered
+    pictures is a video, even if video files lie beside them, as from cameras that take both. A named folder
+    with pictures but no video is a video however they are called. A folder found inside another is not,
+    because it may be an album. A file found both directly and through links keeps its own name.
 
     Args:
-        leave_out: a folder that is passed over in others, as the library's own.
-        known: whether a folder of pictures, whatever they are called, is a video already: it was named once.
-        library_parts: names in a folder that are passed over, since they are those of a library's own files:
-            an album would pass for pictures of a trap. Footage may lie beside them.
+        leave_out: a folder to skip inside others, such as the library's own.
+        known: whether a folder of pictures, whatever their names, already is a video because it was named
+            once.
+        library_parts: names to skip in a folder because they are a library's files: its album could be
+            mistaken for pictures of a camera trap. Footage may lie beside them.
     """
     found = Found()
     out = None if leave_out is None else leave_out.resolve()
     seen: dict[Path, int] = {}
     for given in paths:
         if not str(given):
-            found.missing.append("''")  # of a shell's variable that is not set; the working directory is '.'
+            found.missing.append("''")  # an unset shell variable; the working directory would be '.'
             continue
         try:
             matches = _expand(Path(given))
@@ -128,7 +130,7 @@ def find_videos(
             for video in videos:
                 try:
                     own = video.path.resolve()
-                except RuntimeError:  # until Python 3.12; later ones leave it to the opening
+                except RuntimeError:  # up to Python 3.12; with later versions, opening the file fails
                     found.unreadable.append((str(video.path), f"{video.path} is a link that leads to itself"))
                     continue
                 place = seen.setdefault(own, len(found.videos))
@@ -144,12 +146,12 @@ def find_videos(
 
 
 def _through_link(video: FoundVideo) -> bool:
-    """Whether the path from the folder that was named to the video leads over a link."""
+    """Whether the path from the named folder to the video goes through a link."""
     return video.path.resolve() != video.root.resolve() / video.name
 
 
 def _expand(path: Path) -> list[Path]:
-    """The path itself if it exists, else what it matches as a glob."""
+    """The path itself if it exists or is a link, else its matches as a glob."""
     if not is_gone(path) or path.is_symlink():
         return [path]
     if not glob.has_magic(str(path)):
@@ -169,7 +171,7 @@ def _videos_at(
     known: Callable[[Path], bool],
     library_parts: Callable[[Path], Collection[str]],
 ) -> Iterator[FoundVideo]:
-    # Not is_dir, which tells a folder where nobody may look as none since Python 3.14.
+    # Not is_dir(): since Python 3.14 it says False for a folder that it may not look at.
     if is_gone(path) or not stat.S_ISDIR(path.stat().st_mode):
         yield FoundVideo(path, path.parent, path.name, named=True)
         return
@@ -191,16 +193,16 @@ def _videos_at(
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The search of one folder that was named.
+    """The search of one named folder.
 
     Attributes:
         root: the folder.
-        real: where it lies, links followed.
-        found: what is passed over is counted in it.
-        out: a folder that is passed over with all that is in it, links followed; None where there is none.
-        entered: what was searched outside of the root, links followed.
+        real: its real path, with links followed.
+        found: where to count what is skipped.
+        out: real path of a folder to skip with everything in it; None for none.
+        entered: real paths of folders searched outside of the root.
         known: whether a folder of pictures is known to be a video.
-        library_parts: names that are passed over in a folder.
+        library_parts: names to skip in a folder.
     """
 
     root: Path
@@ -212,7 +214,7 @@ class _Search:
     library_parts: Callable[[Path], Collection[str]]
 
     def videos_of(self, whole: FoundVideo) -> Iterator[FoundVideo]:
-        """A folder as the one video that it is, or the videos in it, named from the root."""
+        """The videos in a folder, named relative to the root; first the folder itself if it is one."""
         try:
             is_named = whole.path == self.root
             pictures = is_picture_video(whole.path, is_named) or (
@@ -226,7 +228,7 @@ class _Search:
         yield from self._videos_below(whole.path, pictures)
 
     def _videos_below(self, folder: Path, is_video: bool) -> Iterator[FoundVideo]:
-        """The videos in a folder; what else lies there is counted, but not the pictures of a video."""
+        """The videos inside a folder; counts all other files except the pictures of a video."""
         own = self.library_parts(folder)
         if own:
             self.found.libraries.append(str(folder))
@@ -238,7 +240,7 @@ class _Search:
             video = FoundVideo(path, self.root, path.relative_to(self.root).as_posix())
             try:
                 is_folder = path.is_dir()
-            except OSError as exc:  # a link to where nobody may look
+            except OSError as exc:  # a link to a place that may not be looked at
                 self.found.unreadable.append((str(path), _why(path, exc)))
                 continue
             if is_folder:
@@ -253,13 +255,13 @@ class _Search:
                     self.found.pictures[str(folder)] = self.found.pictures.get(str(folder), 0) + 1
 
     def _goes_into(self, folder: Path) -> bool:
-        """Whether a folder is searched; what links lead to only where it is not searched anyway, and once."""
+        """Whether to search a folder. A link's target is searched once, unless the root contains it."""
         real = folder.resolve()
         if self.out is not None and real.is_relative_to(self.out) and not self.real.is_relative_to(self.out):
             return False
         if real.is_relative_to(self.real):
             return not folder.is_symlink()
-        # A link upwards would widen the search to what nobody named.
+        # A link to a parent folder would extend the search to what nobody named.
         upwards = folder.parent.resolve().is_relative_to(real) or self.real.is_relative_to(real)
         if upwards or real in self.entered:
             return False
@@ -268,12 +270,13 @@ class _Search:
 
 
 def is_picture_video(folder: Path, is_named: bool) -> bool:
-    """Whether the pictures of a folder are one video: two or more, numbered behind one prefix.
+    """Whether the pictures of a folder are one video: two or more, all numbered after the same prefix.
 
-    Video files beside them change nothing: cameras that take both number both, in one folder.
+    Video files beside them do not matter in general: cameras that take both number both in one folder.
 
     Args:
-        is_named: whether somebody named the folder; if not, and beside videos, 1.jpg and 2.jpg are an album.
+        is_named: whether the user named the folder. If not, or if there are videos beside them, pictures
+            named like 1.jpg and 2.jpg are an album.
     """
     prefixes: dict[str, int] = {}
     digits = 0
@@ -298,10 +301,10 @@ def _holds_video(folder: Path) -> bool:
 
 
 def check_name(path: Path) -> None:
-    """Raise where a video's name cannot be kept, since it is no text.
+    """Check that a video's path can be stored as text.
 
     Raises:
-        VideoOpenError: it is not.
+        VideoOpenError: it is not valid UTF-8.
     """
     try:
         str(path).encode()
@@ -310,7 +313,7 @@ def check_name(path: Path) -> None:
 
 
 def is_gone(path: Path) -> bool:
-    """Whether a file is no more there; one that lies where nobody may look is not known to be gone."""
+    """Whether a file no longer exists; False if permissions do not allow to find out."""
     try:
         path.stat()
     except PermissionError:
@@ -321,17 +324,17 @@ def is_gone(path: Path) -> bool:
 
 
 def file_state(path: Path) -> tuple[int, int]:
-    """Size and time of change in ns of a file.
+    """Size of a file, and its modification time in ns.
 
-    Of a folder of pictures, the sum of their sizes and a number made of their names and times: pictures that
-    change names or places among each other change neither the sum nor the latest time.
+    For a folder of pictures: the sum of their sizes, and a 63-bit digest of their names and times. The latest
+    time would not do, because swapping two pictures changes neither it nor the sum.
 
     Raises:
-        VideoError: it cannot be read, or is no file that ends (a pipe, a device).
+        VideoError: it cannot be read, or is neither a folder nor a regular file (a pipe, a device).
     """
     try:
         if path.is_dir():
-            # Pictures that are written over do not change their folder's own time.
+            # The folder's own time does not change when a picture is overwritten.
             pictures = picture_states(path)
             digest = _digest(b"%b\0%d\0" % (name, mtime_ns) for name, _, mtime_ns in pictures)
             return sum(size for _, size, _ in pictures), int.from_bytes(digest[:8], "big") >> 1  # 63 bits
@@ -351,10 +354,10 @@ def _digest(parts: Iterable[bytes]) -> bytes:
 
 
 def content_sample(path: Path) -> str:
-    """Digest of some of a file's bytes, by which another of its size and time is noticed.
+    """Hex digest of eight samples of a file's bytes, which reveals another file of the same size and time.
 
-    Of a folder of pictures, that of their names and sizes in order, and of how they are read: by it is seen
-    that others lie there, also where all were copied.
+    For a folder of pictures: of their names and sizes in order, and of how they are decoded. It reveals other
+    pictures, and stays the same for a copy of the folder.
 
     Raises:
         VideoOpenError: the file cannot be read.
@@ -376,12 +379,14 @@ def content_sample(path: Path) -> str:
 
 
 def content_hash(path: Path | str, size: int | None = None) -> str:
-    """sha256 hex digest of a file's bytes.
+    """SHA-256 hex digest of a file's bytes.
 
-    Of a folder of pictures, of their rate, of their names and bytes in order, and of how they are read.
+    For a folder of pictures: of their rate, their names, sizes and bytes in order, and of how they are
+    decoded.
 
     Args:
-        size: of the first so many bytes alone; of a folder, of the first pictures, which have so many.
+        size: number of bytes to digest from the beginning; for a folder, the total of its first pictures.
+            None for all.
 
     Raises:
         VideoOpenError: the file cannot be read.
@@ -390,7 +395,7 @@ def content_hash(path: Path | str, size: int | None = None) -> str:
 
 
 def _content_hashes(path: Path, size: int | None) -> tuple[str, str]:
-    """What `content_hash` tells, and what it told before it said how pictures are read."""
+    """The digest of `content_hash`, and the one of earlier versions, without how pictures are decoded."""
     digest = hashlib.sha256()
     left = sys.maxsize if size is None else size
     read: list[bytes] = []
@@ -420,7 +425,7 @@ def _content_hashes(path: Path, size: int | None) -> tuple[str, str]:
 
 
 def _opened(picture: Path) -> BinaryIO | None:
-    """A picture of a folder, empty for a link that leads nowhere; None where it was deleted since."""
+    """Open a picture of a folder; an empty stream for a dead link, None if it was deleted meanwhile."""
     if picture.is_symlink() and not picture.exists():
         return io.BytesIO()
     try:
@@ -432,20 +437,23 @@ def _opened(picture: Path) -> BinaryIO | None:
 
 
 def _read_by(folder: Path, names: Sequence[bytes]) -> bytes:
-    """What is to be known of how pictures are read, none where they are plain: those were always read so."""
+    """Mark for the digest of how pictures are decoded; b"" for plain ones, which were always decoded so."""
     some = spread(names, SIZED_PICTURES)
     return b"" if all(is_plain(folder / os.fsdecode(name)) for name in some) else b"by levels, flat"
 
 
 def goes_on(path: Path, size: int, content: str) -> bool:
-    """Whether a file holds more than it did, behind what it held: the same recording, of which more is there.
+    """Whether a file has only grown: it begins with its former content, so it is the same recording.
 
-    Of a folder of pictures, whether further ones lie behind those that lay there. What was written anew from
-    its beginning is not told from another recording, as Matroska is when it is finished.
+    For a folder of pictures, whether new ones follow the former ones. A file whose beginning was rewritten,
+    as in a Matroska file when recording ends, looks like another recording.
 
     Args:
-        size, content: of what it held, as `file_state` and `content_hash` told them.
+        size, content: the former size and hash, from `file_state` and `content_hash`.
+
+    Raises:
+        VideoError: the file cannot be read.
     """
     more = file_state(path)[0] - size
-    # A folder with as much as before may hold the same, which is read otherwise by now.
+    # A folder of the same size may hold the same pictures, which are decoded in another way now.
     return (more > 0 or (not more and path.is_dir())) and content in _content_hashes(path, size)

@@ -1,4 +1,4 @@
-"""The Y plane of each frame enters; whether anything changed, and whether the shot did, leaves."""
+"""The Y plane of each frame comes in; whether anything changed, and whether a new shot began, goes out."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from panorama.errors import UsageError
 from panorama.video.planes import strided
 
 SAMPLES_PER_CELL = 4
-NOISE_FLOOR = 0.7  # gray levels of a cell's mean: below this, differences are rounding
-NOISE_CEILING = 2.0  # a picture in motion is not noise: keeps motion from raising the bar for itself
+NOISE_FLOOR = 0.7  # grey levels of a cell's mean; smaller differences are rounding
+NOISE_CEILING = 2.0  # grey levels; keeps motion, which is not noise, from raising its own threshold
 NOISE_MEMORY = 15
-QUIET_STRIDE = 5  # of the cells whose quartile is taken: odd, so that no column is left out
+QUIET_STRIDE = 5  # every fifth cell goes into the quartile of noise; odd, so that no column is left out
 CELL_NOISE_RATE = 0.1
-LIGHT_STEP = 2.0  # gray levels by which the whole picture drifts before it counts as changed
-LONE_FACTOR = 2.0  # how much more a cell must differ that differs alone: compression flickers in one cell
+LIGHT_STEP = 2.0  # grey levels by which the whole picture drifts before it counts as changed
+LONE_FACTOR = 2.0  # a cell that changes alone must differ by this much more: compression flickers in one cell
 
-# A cut: most of the picture differs, whatever its brightness, and no shift of its parts explains it.
+# A cut: most of the picture differs, regardless of brightness, and no shift of its parts explains that.
 CUT_MEAN_DIFFERENCE = 5.0
 CUT_MAX_CORRELATION = 0.85
 CUT_RESIDUAL = 6.0
@@ -37,12 +37,12 @@ SHIFTS = sorted(((dy, dx) for dy in _REACHED for dx in _REACHED), key=lambda at:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """What one frame is compared with those before it.
+    """The comparison of one frame with those before it.
 
     Attributes:
-        changed: whether something is to be seen that the last changed frame did not show.
-        cut: whether another shot begins with this frame; a cut is always also a change.
-        difference: in units of the noise, to be compared with the gate's threshold.
+        changed: whether it shows something that the last changed frame did not show.
+        cut: whether a new shot begins with this frame; a cut always is a change, too.
+        difference: largest difference in units of the noise, on the scale of the gate's threshold.
     """
 
     changed: bool
@@ -51,15 +51,15 @@ class GateResult:
 
 
 class ChangeGate:
-    """Tells frames that need work from frames that repeat what is known.
+    """Separates frames that need work from frames that repeat what is known.
 
-    The picture is sampled by striding as it lies and averaged into cells, so that noise cancels and a small
-    object fills a cell. Changes are measured against the last frame that passed, so that a slow one adds up;
-    cuts against the previous frame, so feed every decoded frame.
+    It samples the stored picture by striding and averages the samples into cells, so that noise cancels and a
+    small object fills a cell. A frame is compared with the last changed frame, so that slow changes add up,
+    and, to find cuts, with the previous one. Changes and cuts refer to the frames passed to `update`.
 
     Args:
-        threshold: how many times the noise one cell must differ; higher sees less.
-        grid: cells along the longer side; an object of a cell's size (16 pixels of 1280) is seen.
+        threshold: how many times the noise a cell must differ; a higher value detects less.
+        grid: cells along the longer side; an object of a cell's size (16 pixels of 1280) is detected.
     """
 
     def __init__(self, threshold: float = 6.0, grid: int = 80) -> None:
@@ -73,7 +73,10 @@ class ChangeGate:
         self._cell_noise: NDArray[np.float32] = np.zeros((0, 0), np.float32)
 
     def update(self, luma: NDArray[np.uint8]) -> GateResult:
-        """Compares a frame's (H, W) uint8 luma with the frames before; the first frame is a change."""
+        """Compare a frame's (H, W) uint8 luma with the frames before; the first frame is a change.
+
+        A frame of another size is a change and a cut.
+        """
         cells = cell_means(luma, self.grid)
         previous, self._previous = self._previous, cells
         if self._reference is None or previous is None or previous.shape != cells.shape:
@@ -94,20 +97,20 @@ class ChangeGate:
 
     @property
     def cells(self) -> NDArray[np.float32]:
-        """(h, w) mean grey levels of the frame that was compared last; (0, 0) before the first."""
+        """(h, w) mean grey levels of the latest frame; shape (0, 0) before the first."""
         return np.zeros((0, 0), np.float32) if self._previous is None else self._previous
 
     def _learn_noise(self, step: NDArray[np.float32]) -> None:
-        # The quietest quarter of the cells is still there when much of the picture moves.
+        # The quietest quarter of the cells remains usable when much of the picture moves.
         some = step.ravel()[::QUIET_STRIDE]
         quiet = float(np.partition(some, some.size // 4)[some.size // 4]) / 0.3186
         if quiet > 0.0 or float(step.max()) > 0.5:  # a frame shown twice says nothing about noise
             self._noise.append(quiet)
-            # Compression flickers in some places only; 1.25 makes a mean difference a standard deviation.
+            # Compression flickers in some places only; 1.25 is a standard deviation over a mean difference.
             self._cell_noise += CELL_NOISE_RATE * (1.25 * step - self._cell_noise)
 
     def _difference(self, signed: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
-        """Each cell's difference over the noise, and the light's drift, on the same scale."""
+        """Each cell's difference (h, w) in units of its noise, and the drift of the light on that scale."""
         measured = sorted(self._noise)[len(self._noise) // 3] if self._noise else NOISE_FLOOR
         measured = min(measured, NOISE_CEILING)
         noise = np.minimum(np.maximum(self._cell_noise, max(measured, NOISE_FLOOR)), NOISE_CEILING)
@@ -116,17 +119,17 @@ class ChangeGate:
 
 
 def lasts(strength: NDArray[np.float32], threshold: float) -> bool:
-    """Whether some cell (h, w) changed: by much, or together with a neighbour."""
+    """Whether some cell of `strength` (h, w) changed: by a lot, or together with a neighbour."""
     strongest = float(strength.max())
     if not threshold <= strongest < LONE_FACTOR * threshold:
-        return strongest >= threshold  # the strongest cell alone tells: most samples end here
+        return strongest >= threshold  # the strongest cell decides alone, as in most samples
     over = (strength >= threshold).view(np.uint8)
     neighbours = cv2.filter2D(over, -1, np.ones((3, 3), np.uint8), borderType=cv2.BORDER_CONSTANT)
     return bool((neighbours[over > 0] >= 2).any())
 
 
 def cell_means(luma: NDArray[np.uint8], grid: int) -> NDArray[np.float32]:
-    """(h, w) float32 means of strided samples, `grid` cells along the longer side where it suffices."""
+    """(h, w) float32 means of strided samples, about `grid` cells along the longer side of large pictures."""
     samples = strided(luma, grid * SAMPLES_PER_CELL).astype(np.float32)
     height, width = samples.shape
     size = (max(1, width // SAMPLES_PER_CELL), max(1, height // SAMPLES_PER_CELL))
@@ -134,12 +137,17 @@ def cell_means(luma: NDArray[np.uint8], grid: int) -> NDArray[np.float32]:
 
 
 def is_cut(cells: NDArray[np.float32], previous: NDArray[np.float32], step: NDArray[np.float32]) -> bool:
-    """Whether most of the picture was replaced: not by a change of light, not by camera or object motion."""
+    """Whether most of the picture was replaced, which neither light nor camera or object motion explains.
+
+    Args:
+        cells, previous: (h, w) mean grey levels of two pictures.
+        step: (h, w) their absolute difference.
+    """
     if float(step.mean()) < CUT_MEAN_DIFFERENCE:
         return False
     spreads = float(cells.std()), float(previous.std())
     covariance = float(((cells - cells.mean()) * (previous - previous.mean())).mean())
-    # The same picture moved a little or lit otherwise: spares the search on a camera that always moves.
+    # The same picture, slightly moved or in other light: saves the search for a camera that always moves.
     if covariance > CUT_MAX_CORRELATION * max(spreads[0] * spreads[1], 1.0):
         return False
     contrast = min(spreads)
@@ -153,10 +161,10 @@ def is_cut(cells: NDArray[np.float32], previous: NDArray[np.float32], step: NDAr
 def motion_residual(
     cells: NDArray[np.float32], previous: NDArray[np.float32], least: float = 0.0
 ) -> NDArray[np.float32]:
-    """Mean absolute difference of each tile of cells to the best place nearby in the previous picture.
+    """Mean absolute difference of each tile of cells to its best match nearby in the previous picture.
 
     Args:
-        least: places are looked at from near to far, until the mean over all tiles is below this.
+        least: stop trying shifts, which come from near to far, when the mean over all tiles is below this.
     """
     height, width = cells.shape
     size = (max(1, width // CUT_TILE), max(1, height // CUT_TILE))

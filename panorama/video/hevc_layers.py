@@ -1,7 +1,7 @@
-"""A stream of HEVC enters; which of its packets show nothing, and which no other frame is made from, leaves.
+"""Packets of HEVC come in; which show no frame, and which have frames that no other depends on, goes out.
 
-A packet says whether frames of its own layer of time are made from its frame; only in the topmost layer does
-that mean no frame at all (ITU-T H.265, 7.4.2.2). Most streams have one layer.
+A packet says whether other frames of its own temporal layer depend on its frame. Only in the topmost layer
+does a "no" mean that no frame at all does (ITU-T H.265, 7.4.2.2). Most streams have one layer.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ from dataclasses import dataclass, replace
 import av
 
 FIRST_PARAMETERS = 32
-"""From this type of unit on a unit holds no part of a picture."""
+"""NAL units of this type and above contain no part of a picture."""
 
 SEQUENCE_PARAMETERS = 33
 
 NOT_MADE_FROM = range(0, 16, 2)
-"""Types of units of pictures that none of their layer is made from."""
+"""Unit types of pictures on which no other picture of their layer depends."""
 
 CRA = 21
 WHOLE = range(16, 22)
-"""Types of units of pictures that are made from no other; those before the last are told to begin anew."""
+"""Unit types of pictures that depend on no other; all but CRA start a new sequence."""
 
 LEANING = (8, 9)
-"""Types of units of pictures that are made from some before the last whole one, too (RASL)."""
+"""Unit types of pictures that also depend on pictures before the last one of WHOLE (RASL)."""
 
 ENDS = (36, 37)
-"""Types of units behind which a sequence, or the stream, ends."""
+"""Unit types that mark the end of a sequence or of the stream."""
 
 START_CODE = b"\x00\x00\x01"
 
 LOOKED_AT_BYTES = 4096
-"""Of a packet: what it says of itself may come behind notes for the decoder, but not far behind."""
+"""Examined at the start of a packet: parameters and messages may precede the picture, but not many."""
 
 LAST_BYTES = 16
-"""Of a packet, among which one tells of an end."""
+"""Examined at the end of a packet, for an end marker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """How a stream of HEVC is written.
+    """How an HEVC stream is written.
 
     Attributes:
-        length_bytes: of the length before each unit; 0 where start codes part them.
-        topmost: the number of the topmost layer, from 0.
+        length_bytes: size of the length field before each unit; 0 if start codes separate the units.
+        topmost: number of the topmost temporal layer, from 0.
     """
 
     length_bytes: int
@@ -52,7 +52,7 @@ class Layers:
 
     @classmethod
     def of(cls, extradata: bytes | None) -> Layers | None:
-        """What the decoder is told beforehand says; None where it does not tell of layers."""
+        """Read the layers from the decoder's extradata; None if it does not contain them."""
         if not extradata or len(extradata) < 4:
             return None
         if extradata[0] == 1:
@@ -63,12 +63,12 @@ class Layers:
         return None if topmost is None else cls(length_bytes, topmost)
 
     def raised_by(self, packet: av.Packet) -> Layers:
-        """These, and those above that a packet tells of: a stream may be put together from several."""
+        """The layers, extended if a packet declares more: a stream may be joined from several."""
         topmost = _topmost(self._units(packet))
         return self if topmost is None or topmost <= self.topmost else replace(self, topmost=topmost)
 
     def stands_alone(self, packet: av.Packet) -> bool:
-        """Whether no other frame is made from that of a packet; False where it does not show."""
+        """Whether no other frame depends on that of a packet; False if that cannot be seen."""
         for unit in self._units(packet):
             if len(unit) < 2:
                 return False
@@ -81,10 +81,10 @@ class Layers:
 
 
 class Splices:
-    """Tells which packets of a pass, asked of in decoding order, show nothing.
+    """Finds the packets of a pass that show no frame; call `hides` for all of them, in decoding order.
 
-    Where streams were put together, frames that lean on some before the splice are not shown (ITU-T H.265,
-    8.1.3): behind a picture that is told to begin anew, or the end of a sequence, as at the beginning.
+    Where streams were joined, frames that depend on some before the splice are not shown (ITU-T H.265,
+    8.1.3). A splice is at the beginning, after the end of a sequence, and at a picture that starts a new one.
     """
 
     def __init__(self, length_bytes: int) -> None:
@@ -93,7 +93,7 @@ class Splices:
         self._spliced = False
 
     def hides(self, packet: av.Packet) -> bool:
-        """Whether a packet leans on frames from before a splice."""
+        """Whether the frame of a packet depends on frames before a splice, and so is not shown."""
         data, hidden = memoryview(packet), False
         for unit in _units(bytes(data[:LOOKED_AT_BYTES]), self._length_bytes):
             kind = _type(unit)
@@ -109,7 +109,7 @@ class Splices:
 
 
 def _ends(last: bytes, length_bytes: int) -> bool:
-    """Whether the last bytes of a packet are, or end with, a unit of two bytes that tells of an end."""
+    """Whether the last bytes of a packet contain a two-byte unit that marks an end."""
     if length_bytes and last[-2 - length_bytes : -2] != (2).to_bytes(length_bytes, "big"):
         return False
     return any(_type(unit) in ENDS for unit in ([last[-2:]] if length_bytes else _parted(last)))
@@ -120,7 +120,7 @@ def _units(data: bytes, length_bytes: int) -> Iterator[bytes]:
 
 
 def _topmost(units: Iterable[bytes]) -> int | None:
-    """The number of the topmost layer that parameters among units tell of; None where there are none."""
+    """The topmost layer that sequence parameters among the units declare; None if there are none."""
     return max((u[2] >> 1 & 7 for u in units if _type(u) == SEQUENCE_PARAMETERS and len(u) > 2), default=None)
 
 
@@ -129,7 +129,7 @@ def _type(unit: bytes) -> int:
 
 
 def _parted(data: bytes) -> Iterator[bytes]:
-    """Units that start codes part, each with what follows it."""
+    """The first 5 bytes of each unit, in data with start codes."""
     place = data.find(START_CODE)
     while place >= 0:
         yield data[place + 3 : place + 8]
@@ -137,7 +137,7 @@ def _parted(data: bytes) -> Iterator[bytes]:
 
 
 def _counted(data: bytes, length_bytes: int) -> Iterator[bytes]:
-    """The beginnings of units that have their length before them."""
+    """The first 8 bytes of each unit, in data with a length before each."""
     place = 0
     while place + length_bytes < len(data):
         begin = place + length_bytes

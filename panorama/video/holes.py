@@ -1,4 +1,4 @@
-"""The packets of one pass over a video enter; stretches that are missing in the middle of the file leave."""
+"""The packets of one pass over a video come in; stretches missing in the middle of the file go out."""
 
 from __future__ import annotations
 
@@ -18,15 +18,21 @@ LEAST_STEPS = 50
 EVEN_SHARE = 0.95
 LEAST_BYTES = 4096
 LEAST_BYTES_SHARE = 0.5
-"""Of what the missing frames would have, by the mean of the others."""
+"""A hole takes at least this share of the bytes that the missing frames would take on average."""
 BLOCK_BYTES = 188
 BLOCK_MARK = 0x47
-"""What every block of a transport stream begins with, also those that only fill it up."""
+"""The first byte of every block of a transport stream, including padding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Two packets, one after the other but far apart in time: their pts, and which bytes lie between them."""
+    """A gap in time between two consecutive packets: the pts around it, and the bytes between them.
+
+    Attributes:
+        last_pts: the latest pts before the gap.
+        next_pts: pts of the packet after it.
+        first_byte, end_byte: position in the file, half-open.
+    """
 
     last_pts: int
     next_pts: int
@@ -36,10 +42,10 @@ class Gap:
 
 @dataclass(slots=True)
 class Holes:
-    """Tells holes in a file from pauses of a recording; where that is in doubt, nothing is told.
+    """Distinguishes holes in a file from pauses of the recording; in doubt it reports nothing.
 
-    A hole takes bytes that no packet holds, about as many as the missing frames would have. It is looked for
-    in recordings of an otherwise constant rate alone.
+    A hole takes bytes that belong to no packet, about as many as the missing frames would take. Only
+    recordings with an otherwise constant frame rate are examined.
     """
 
     source: Source
@@ -51,7 +57,7 @@ class Holes:
     _end_byte: int = 0
 
     def packet(self, packet: av.Packet) -> None:
-        """Take the next packet of the video, in decoding order."""
+        """Take the next packet of the video stream, in decoding order."""
         if not self.source.shows_holes or packet.pts is None or packet.pos is None:
             return
         latest = self._latest_pts
@@ -65,15 +71,15 @@ class Holes:
         self._end_byte = packet.pos + packet.size
 
     def step(self, ticks: int) -> None:
-        """Take the time from one shown frame to the next."""
+        """Take the time in ticks from one frame to the next, in presentation order."""
         if self.source.shows_holes:
             self._steps[ticks] += 1
 
     def found(self, others: Callable[[Gap], int]) -> Iterator[tuple[float, float, int]]:
-        """Where something is missing: seconds since the first frame, how many, and about how many frames.
+        """The holes: begin in seconds since the first frame, length in seconds, and about how many frames.
 
         Args:
-            others: bytes that packets of other streams may take in a gap.
+            others: returns how many bytes of a gap packets of other streams take.
         """
         usual = self._usual_step()
         if usual is None:
@@ -92,18 +98,18 @@ class Holes:
                 yield begin * scale, ticks * scale, frames
 
     def _usual_step(self) -> int | None:
-        """Ticks from frame to frame, None where they are few or differ by more than rounding."""
+        """Ticks from frame to frame; None if there are few frames or steps differ by more than rounding."""
         count = self._steps.total()
         if count < LEAST_STEPS:
             return None
         usual = self._steps.most_common(1)[0][0]
-        # Whole milliseconds round the times of frames.
+        # Some containers round times to milliseconds.
         even = sum(n for ticks, n in self._steps.items() if abs(ticks - usual) <= max(1, usual // 10))
         return usual if usual > 0 and even >= EVEN_SHARE * count else None
 
 
 def _unmarked(path: Path, gap: Gap) -> int:
-    """How many bytes of a gap in a transport stream lie in no block; 0 where blocks have another length."""
+    """How many bytes of a gap in a transport stream lie in no block; 0 if blocks are not 188 bytes long."""
     data = np.memmap(path, np.uint8, "r")
     if np.any(data[gap.end_byte :: BLOCK_BYTES][:5] != BLOCK_MARK):
         return 0

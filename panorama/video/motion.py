@@ -1,4 +1,4 @@
-"""The Y plane of sampled frames enters; boxes around what moves before a fixed camera leave."""
+"""The Y plane of sampled frames comes in; boxes around what moves in front of a fixed camera go out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from panorama.regions import MOTION, Regions
 from panorama.video.planes import scaled, strided
 
 LONG_SIDE = 240
-MIN_CONTRAST = 8.0  # gray levels: flicker of compression lies below
+MIN_CONTRAST = 8.0  # grey levels; flicker of compression is weaker
 CONTRAST_IN_SIGMAS = 4.0
 START_VARIANCE = 9.0
 VARIANCE_RANGE = (2.0, 225.0)
@@ -26,7 +26,7 @@ PICTURE_CHANGED_SHARE = 0.6
 FULL_CONTRAST = 40.0
 FULL_AREA_SHARE = 0.01
 
-# Camera motion shows in tiles all over the picture, on the edges of what stands still.
+# Camera motion changes the edges of the background, in tiles all over the picture.
 TILE = 20
 TEXTURE = 24.0  # Sobel response
 TILE_TEXTURE_SHARE = 0.03
@@ -35,7 +35,7 @@ MIN_TEXTURED_TILES = 6
 CAMERA_MOVED_SHARE = 0.6
 TEXTURE_UPDATES = 5
 
-# An object enters and the camera's exposure follows: the rest is the same picture, darker.
+# When an object enters, the camera's exposure adapts: the rest is the same picture, darker.
 LIGHT_INLIER = (25.0, 10.0, 6.0)
 MIN_LIGHT_INLIERS = 0.2
 GAIN_RANGE = (0.5, 2.0)
@@ -50,18 +50,21 @@ SHADOW_REACH = 31
 
 
 class MotionProposer:
-    """Proposes what a background model cannot explain.
+    """Proposes regions that a background model cannot explain.
 
-    A running mean and variance per pixel of a small luma picture; what keeps a new value becomes background
-    within `memory` updates. When the camera moves or the light switches, most of the picture's edges change
-    at once: then nothing is proposed and the background starts over.
+    The model is a running mean and variance of each pixel of a small luma picture. A pixel that keeps a new
+    value becomes background within about `memory` updates. When the camera moves or a light is switched, most
+    edges of the picture change at once: then nothing is proposed and the background starts over.
 
     Args:
-        width, height: of the displayed frame, in whose pixels boxes are returned.
+        width, height: size of the displayed frame; boxes are in its pixels.
         rotation: clockwise degrees from the luma plane to the displayed frame.
-        mirrored: whether it is then mirrored left to right.
+        mirrored: whether the rotated picture is also mirrored left to right.
         warm_up: updates before the first proposal, also after the camera has moved.
-        memory: updates in which a lasting change becomes background.
+        memory: updates until a lasting change becomes background.
+
+    Raises:
+        UsageError: an argument is out of range.
     """
 
     def __init__(
@@ -86,7 +89,7 @@ class MotionProposer:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the background: a new shot begins."""
+        """Forget the background, because a new shot begins."""
         self._seen = 0
         self._mean = np.zeros((0, 0), np.float32)
         self._variance = np.zeros((0, 0), np.float32)
@@ -99,7 +102,7 @@ class MotionProposer:
             self._start(small)
             return Regions.empty()
         gain, offset = fit_light(self._mean, small)
-        # In the background's light: what it would have been, had the light not changed.
+        # The frame as it would look in the light of the background.
         relit = (small - np.float32(offset)) / np.float32(gain)
         difference = relit - self._mean
         contrast = np.abs(difference) * np.float32(gain)
@@ -137,7 +140,7 @@ class MotionProposer:
         height, width = foreground.shape
         # A lone pixel is noise; a pixel missing in an object is not a hole.
         if not cv2.countNonZero(cv2.medianBlur(foreground, 3)):
-            return Regions.empty()  # shadows only take away
+            return Regions.empty()  # removing shadows can only leave less
         strongest = cv2.dilate(cv2.convertScaleAbs(contrast), np.ones((SHADOW_REACH, SHADOW_REACH)))
         lit = contrast > np.float32(SHADOW_SHARE) * strongest
         mask = np.asarray(cv2.medianBlur(foreground & lit, 3), np.uint8)
@@ -148,7 +151,7 @@ class MotionProposer:
             outline = cv2.morphologyEx(part, cv2.MORPH_GRADIENT, np.ones((3, 3), np.uint8))
             edges_before, edges_now, *_ = cv2.mean(edges_in(self._mean, small, window), outline)
             if edges_before > GHOST_EDGE_RATIO * edges_now:
-                # The outline lies in the background, not in the frame: what stood there has left.
+                # The outline is in the background, not in the frame: what stood there has left.
                 self._mean[window][part > 0] = small[window][part > 0]
                 continue
             bx, by, bw, bh = cv2.boundingRect(part)
@@ -163,7 +166,7 @@ class MotionProposer:
         return Regions.of(shown, np.array(scores, np.float32), MOTION)[order]
 
     def _to_display(self, boxes: NDArray[np.float32], width: int, height: int) -> NDArray[np.float32]:
-        """Boxes in the small picture (width x height, as decoded) to pixels of the displayed frame."""
+        """Convert boxes in the small picture (width x height, as stored) to pixels of the displayed frame."""
         x1, y1, x2, y2 = (boxes / np.array([width, height] * 2, np.float32)).T
         if self._rotation == 90:
             x1, y1, x2, y2 = 1 - y2, x1, 1 - y1, x2
@@ -178,7 +181,7 @@ class MotionProposer:
 
 
 def shrink(luma: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """(h, w) float32 with LONG_SIDE samples along the longer side, sampled by striding, then averaged."""
+    """(h, w) float32 luma, at most LONG_SIDE pixels long: sampled by striding, then averaged and blurred."""
     samples = strided(luma, 2 * LONG_SIDE)
     factor = min(1.0, LONG_SIDE / max(samples.shape))
     small = scaled(
@@ -188,8 +191,8 @@ def shrink(luma: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def fit_light(background: NDArray[np.float32], small: NDArray[np.float32]) -> tuple[float, float]:
-    """Gain and offset that best explain a frame as the background in another light, objects left out."""
-    # A ninth of the pixels tells a light as well as all. Around mid-grey, sums in float32 lose nothing.
+    """Gain and offset that best explain a frame as the background in other light, ignoring objects."""
+    # A ninth of the pixels is enough. Centred on mid-grey, sums in float32 are precise enough.
     before = background[::3, ::3].ravel() - MID_GREY
     now = small[::3, ::3].ravel() - MID_GREY
     gain, offset = 1.0, _median(now[::2] - before[::2])
@@ -210,7 +213,7 @@ def fit_light(background: NDArray[np.float32], small: NDArray[np.float32]) -> tu
 
 
 def _median(values: NDArray[np.float32]) -> float:
-    """As numpy's, which takes most of its time to find out along which axis."""
+    """The median; numpy's own spends most of its time on handling axes."""
     middle = len(values) // 2
     if len(values) % 2:
         return float(np.partition(values, middle)[middle])
@@ -221,17 +224,17 @@ def _median(values: NDArray[np.float32]) -> float:
 def components(
     mask: NDArray[np.uint8], least: float
 ) -> Iterator[tuple[tuple[int, int, int, int], int, NDArray[np.uint8]]]:
-    """What lies together or nearly so in a mask (h, w), where it is not too small.
+    """Connected parts of a mask (h, w), joined over small gaps.
 
     Args:
-        least: pixels of the mask.
+        least: fewest pixels of the mask in a part.
 
     Yields:
-        x, y, width, height of where it lies, its pixels, and the part of the mask in there.
+        the window of a part as x, y, width, height; its number of pixels; the part's mask in the window.
     """
     gap = max(3, round(MERGE_GAP_SHARE * max(mask.shape)) * 2 + 1)
     joined = np.asarray(cv2.dilate(mask, np.ones((gap, gap), np.uint8)), np.uint8)
-    # Most of a picture stands still: what lies together is looked for where anything moves.
+    # Most of a picture stands still, so search only where anything moves.
     left, top, width, height = cv2.boundingRect(joined)
     moving = joined[top : top + height, left : left + width]
     if cv2.countNonZero(moving) < least:
@@ -255,7 +258,7 @@ def edge_strength(small: NDArray[np.float32]) -> NDArray[np.float32]:
 def edges_in(
     before: NDArray[np.float32], now: NDArray[np.float32], window: tuple[slice, slice]
 ) -> NDArray[np.float32]:
-    """(h, w, 2) `edge_strength` of two pictures in a window, the pixels beside it taken into account."""
+    """(h, w, 2) `edge_strength` of two pictures in a window, computed with the pixels around it."""
     y, x = window
     top, left = min(y.start, 1), min(x.start, 1)
     wider = np.s_[y.start - top : y.stop + 1, x.start - left : x.stop + 1]
@@ -264,9 +267,9 @@ def edges_in(
 
 
 class Texture:
-    """Where a background has edges: by these a moving camera is told from moving things.
+    """The edges of a background, which distinguish a moving camera from moving things.
 
-    A background changes slowly, so its edges are looked for at every so many updates.
+    A background changes slowly, so its edges are computed only every TEXTURE_UPDATES updates.
     """
 
     def __init__(self, background: NDArray[np.float32]) -> None:
@@ -276,7 +279,7 @@ class Texture:
             self._look(background)
 
     def follow(self, background: NDArray[np.float32]) -> None:
-        """The background has been updated."""
+        """Note an update of the background; every few, compute its edges again."""
         self._age += 1
         if self._age >= TEXTURE_UPDATES:
             self._look(background)
@@ -287,7 +290,7 @@ class Texture:
             return False
         changed = self._edges & (contrast > MIN_CONTRAST).view(np.uint8)
         if cv2.countNonZero(changed) <= self._least_pixels:
-            return False  # spares the tiles, whenever the camera stands still
+            return False  # saves counting tiles while the camera stands still
         moved = _tile_shares(changed)[self._tiles] > TILE_MOVED_SHARE * self._shares
         return int(np.count_nonzero(moved)) > CAMERA_MOVED_SHARE * len(self._shares)
 
@@ -299,14 +302,15 @@ class Texture:
         self._shares = np.sort(shares[self._tiles])
         self._least_pixels = 0.0
         if len(self._shares) >= MIN_TEXTURED_TILES:
-            # If just so many tiles as are needed moved, those with the fewest edges, by just enough.
+            # The fewest changed pixels with which the camera can have moved: as few tiles as are needed,
+            # those with the fewest edges, each changed by just enough.
             needed = self._shares[: int(CAMERA_MOVED_SHARE * len(self._shares)) + 1]
             self._least_pixels = TILE_MOVED_SHARE * float(needed.sum()) * TILE**2
         self._shares = shares[self._tiles]
 
 
 def _tile_shares(mask: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Mean of a mask of zeros and ones in tiles of some TILE pixels."""
+    """Mean of a mask of zeros and ones in each tile of about TILE x TILE pixels."""
     corners, pixels = _tiles(*mask.shape)
     sums = cv2.integral(mask)[corners]
     rows = sums[1:] - sums[:-1]
@@ -315,7 +319,7 @@ def _tile_shares(mask: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 @lru_cache(maxsize=8)
 def _tiles(height: int, width: int) -> tuple[Any, NDArray[np.intp]]:
-    """Where the corners of tiles lie in an integral picture, and how many pixels each tile has."""
+    """Index of the tiles' corners in an integral image, and the number of pixels in each tile."""
     rows = np.linspace(0, height, max(1, height // TILE) + 1).astype(np.intp)
     columns = np.linspace(0, width, max(1, width // TILE) + 1).astype(np.intp)
     return np.ix_(rows, columns), np.outer(np.diff(rows), np.diff(columns))

@@ -1,4 +1,4 @@
-"""A path enters; the reader that fits it leaves."""
+"""A path comes in; a reader for what is there goes out."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from panorama.video.reader import VideoReader
 
 
 def open_video(path: Path | str, *, threads: int = 0, rate: Fraction = DEFAULT_RATE) -> VideoReader:
-    """Opens a video file, or a folder of pictures as one video; use it in a `with` statement.
+    """Open a video file, or a folder of pictures as one video; use the reader in a `with` statement.
 
     Args:
         path: a local file or folder.
-        threads: of the decoder, 0 for as many as there are cores; small pictures get one.
-        rate: pictures per second of a folder, which does not say so itself.
+        threads: decoder threads; 0 for one per core. Small pictures are decoded by one.
+        rate: pictures per second of a folder, which has no rate of its own.
 
     Raises:
-        VideoOpenError: it is missing, may not be read, is empty, or is not a video.
+        VideoOpenError: it is missing, cannot be read, is empty, or is not a video.
     """
     path = Path(path)
     try:

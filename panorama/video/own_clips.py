@@ -1,4 +1,4 @@
-"""A video file enters; whether Panorama cut it out of another leaves."""
+"""A video file comes in; whether it is a clip that Panorama wrote goes out."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import BinaryIO
 
 TAG = {"comment": "cut by Panorama"}
-"""What a clip says of itself, under a name that MP4 knows and that copying its streams keeps."""
+"""Metadata that marks a clip, under a name that MP4 supports and that survives copying the streams."""
 
 _WHERE = (b"moov", b"udta")
-"""The boxes, one in the other, in which an MP4 says such things."""
+"""The nested boxes of an MP4 that contain such metadata."""
 _MOST_BYTES = 65_536
 
 
 def is_own_clip(path: Path) -> bool:
-    """Whether a file is a clip that Panorama wrote; one that cannot be read is not known to be.
+    """Whether a file is a clip that Panorama wrote; False if it cannot be read.
 
-    It is read without PyAV, which takes long to load, and a few bytes of it.
+    Reads a few bytes of it, without PyAV, which takes long to load.
     """
     if path.suffix.lower() != ".mp4" or not path.is_file():
         return False
@@ -33,14 +33,14 @@ def is_own_clip(path: Path) -> bool:
 
 
 def _inside(file: BinaryIO, start: int, stop: int, kind: bytes) -> tuple[int, int]:
-    """Where the content of the first box of a kind lies among those of [start, stop); nothing without one."""
+    """Bytes [start, stop) of the content of the first box of a kind in a range; empty if there is none."""
     while stop - start >= 8:
         file.seek(start)
         head = file.read(16)
         size, header = int.from_bytes(head[:4]), 8
         if size == 1:
             size, header = int.from_bytes(head[8:16]), 16
-        elif size == 0:  # the last one may leave it to the file's end
+        elif size == 0:  # the last box may extend to the end of the file
             size = stop - start
         if size < header:
             break

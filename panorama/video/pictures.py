@@ -1,4 +1,4 @@
-"""A folder of pictures enters and is read as one video."""
+"""A folder of pictures comes in; its pictures go out as the frames of one video."""
 
 from __future__ import annotations
 
@@ -36,46 +36,50 @@ from panorama.video.reader import (
 )
 
 IMAGE_SUFFIXES = PICTURE_SUFFIXES - {".gif"}
-"""What serves as an example; a GIF is a film."""
+"""All suffixes of pictures except GIF, which is read as a video."""
 COPY_SUFFIXES = frozenset({".heic", ".heif", ".hif", ".avif"})
-"""Beside another picture of its name such a one is the same picture once more, as phones and programs save
-it: it would be seen twice."""
+"""Beside another picture with the same name, such a file is a second copy, saved by a phone or program. It is
+left out, so that the picture is not seen twice.
+"""
 _SHOT_SUFFIXES = IMAGE_SUFFIXES - COPY_SUFFIXES
 DEFAULT_RATE = Fraction(5)
-"""Pictures a second of a folder, which does not say so itself.
+"""Pictures per second of a folder, which has no rate of its own.
 
-As often as indexing looks by default, so that each is looked at: they may be single pictures, of a camera
-trap for example, and a frame of a video that was passed over is shown by the next one, they are not.
+It equals the default sampling rate of indexing, so that every picture is sampled. The next frame of a video
+usually shows what a skipped one did; the next picture of a camera trap, for example, does not.
 """
 
 ALARM_SECONDS = 60.0
-"""Pictures of a camera trap that were taken farther apart are of two alarms, each a shot of its own."""
+"""Pictures of a camera trap taken farther apart than this belong to two alarms, which are separate shots."""
 
 Some = TypeVar("Some")
 
 SIZED_PICTURES = 100
-"""Of so many pictures of a folder, or up to twice as many, it is asked which size and depth they have."""
+"""Number of pictures of a folder, or up to twice as many, whose size and depth are examined."""
 
 LEVELS_PIXELS = 1 << 26
 LEAST_LEVELLED = 8
-"""So many pixels, and pictures at least, are read of those of more than 8 bits, to know their levels."""
+"""About how many pixels, and at least how many pictures, to read to find the levels of deep pictures."""
 
 
 def pictures_in(folder: Path) -> list[Path]:
-    """The pictures of a folder in natural order; hidden files do not count.
+    """The pictures of a folder in natural order, without hidden files.
 
-    A link that leads to no file counts as a picture that cannot be read, so that it is told as one.
+    A dead link is included, so that it is reported as a picture that cannot be read.
     """
     return sorted((folder / name for name in picture_names(folder)), key=lambda path: natural_key(path.name))
 
 
 def picture_states(folder: Path) -> list[tuple[bytes, int, int]]:
-    """Name, size and time of change in ns of the same pictures, by name: quick also for 100,000 of them."""
+    """Name, size and modification time in ns of the same pictures, by name; fast even for 100,000 of them.
+
+    A dead link has size and time 0.
+    """
     return sorted((os.fsencode(name), size, mtime_ns) for name, size, mtime_ns in _states(folder))
 
 
 def picture_names(folder: Path) -> list[str]:
-    """The names of the same pictures, as the folder lists them."""
+    """The names of the same pictures, in the order in which the folder lists them."""
     return [entry.name for entry in _entries(folder)]
 
 
@@ -87,16 +91,16 @@ def _states(folder: Path) -> Iterator[tuple[str, int, int]]:
         try:
             state = entry.stat()
         except FileNotFoundError:
-            continue  # deleted since it was listed
+            continue  # deleted after it was listed
         yield entry.name, state.st_size, state.st_mtime_ns
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What of a folder are its pictures, each shot once, and links with such names that lead to no file."""
+    """The entries of a folder that are its pictures, each shot once, and dead links with such names."""
     with os.scandir(folder) as inside:
         parts = [(entry, *_parted(entry.name)) for entry in inside if not entry.name.startswith(".")]
     parts = [(entry, stem, suffix) for entry, stem, suffix in parts if suffix in IMAGE_SUFFIXES]
-    # Of a folder or a dead link of its name a picture is no copy.
+    # A picture is a copy only of a file, not of a folder or a dead link with its name.
     shots = {stem for entry, stem, suffix in parts if suffix in _SHOT_SUFFIXES and _is_file(entry)}
     return [
         entry
@@ -106,7 +110,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _parted(name: str) -> tuple[str, str]:
-    """A name without its suffix, and the suffix, both in small letters."""
+    """A name without its suffix, and the suffix, both in lower case."""
     stem, dot, suffix = name.lower().rpartition(".")
     return stem, dot + suffix
 
@@ -116,7 +120,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _leads_nowhere(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a link to nowhere, to itself, or to where nobody may look."""
+    """Whether an entry is a link to nowhere, to itself, or to a place that may not be looked at."""
     if not entry.is_symlink():
         return False
     try:
@@ -127,12 +131,12 @@ def _leads_nowhere(entry: os.DirEntry[str]) -> bool:
 
 
 def _dead_links(folder: Path) -> frozenset[Path]:
-    """Those of the pictures that are links to no file."""
+    """The pictures of a folder that are dead links."""
     return frozenset(folder / entry.name for entry in _entries(folder) if _leads_nowhere(entry))
 
 
 def spread(pictures: Sequence[Some], count: int) -> Sequence[Some]:
-    """So many pictures of a folder, or up to twice as many, evenly spread; the first is among them."""
+    """An even selection of `count` pictures, or up to twice as many, that includes the first."""
     return pictures[:: max(1, len(pictures) // count)]
 
 
@@ -172,7 +176,7 @@ class ArrayPicture(Picture):
         return np.asarray(cv2.cvtColor(few, cv2.COLOR_BGR2GRAY), np.uint8)
 
     def _cut(self, box: Box) -> NDArray[np.uint8]:
-        """The pixels of a box of the displayed picture; one of another size is brought to that size first."""
+        """BGR pixels of a box of the displayed picture; scales a picture of another size first."""
         x1, y1, x2, y2 = box
         picture = self._bgr
         if (picture.shape[1], picture.shape[0]) != self._displayed:
@@ -181,7 +185,7 @@ class ArrayPicture(Picture):
 
 
 def read_unscaled(path: Path) -> NDArray[Any] | None:
-    """The picture as its file holds it, (H, W) or (H, W, C) of any depth, None where it cannot be read."""
+    """The picture in its own depth, upright, (H, W) or (H, W, C); None if it cannot be read."""
     try:
         return _decoded(path.read_bytes())
     except OSError:
@@ -197,26 +201,26 @@ def _decoded(data: bytes) -> NDArray[Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """The files of one folder, and what kept it from being read that is no damage of theirs.
+    """Reads the files of one folder and notes errors of the drive.
 
     Attributes:
-        dead: links that led to no file when the folder was opened; none is missed later.
-        faults: told of what the drive does not give.
+        dead: links that led to no file when the folder was opened; that they do is no error of the drive.
+        faults: gets the errors of the drive.
     """
 
     dead: frozenset[Path]
     faults: Faults
 
     def read(self, path: Path) -> bytes:
-        """The bytes of a picture, none where it cannot be read."""
+        """The bytes of a picture; b"" if it cannot be read."""
         return self._asked(path, Path.read_bytes) or b""
 
     def size(self, path: Path) -> tuple[int, int] | None:
-        """Its size as of `upright_size`; None also where it cannot be read."""
+        """Width and height by `upright_size`; None also if the file cannot be read."""
         return self._asked(path, upright_size)
 
     def unscaled(self, path: Path) -> NDArray[Any] | None:
-        """The picture as its file holds it, as of `read_unscaled`."""
+        """The picture as by `read_unscaled`."""
         return _decoded(self.read(path))
 
     def _asked(self, path: Path, ask: Callable[[Path], Some]) -> Some | None:
@@ -229,9 +233,9 @@ class _Files:
 
 
 def was_deleted(path: Path, exc: OSError) -> bool:
-    """Whether a picture is gone alone, as of a camera that deletes its oldest, and not with its drive.
+    """Whether a picture alone was deleted, for example by a camera that drops its oldest, not its drive lost.
 
-    With a drive goes the folder, or all that it lists; where the drive was that of a link, the link stays.
+    If a drive is lost, the folder or all of its entries are gone; if a link led to the drive, it remains.
     """
     if not isinstance(exc, FileNotFoundError) or os.path.lexists(path):
         return False
@@ -243,15 +247,16 @@ def was_deleted(path: Path, exc: OSError) -> bool:
 
 
 class PictureFolderReader(VideoReader):
-    """Pictures in the order of their names and numbers, as frames at a constant rate.
+    """Reads pictures, in natural order of their names, as frames at a constant rate.
 
-    The frame has the size that most of them have. Others are fitted into its left upper corner, their shape
-    kept. Times count from the first that can be read; a picture's pts is its place in the folder. What is
-    transparent is laid over mid-grey. Pictures of more than 8 bits have one black and one white in all the
-    folder: with their own, what stands still would grow lighter and darker.
+    The frame has the most common size of the pictures. Others are scaled into its upper left corner, keeping
+    their shape. A picture's pts is its place in the folder; times count from the first picture that can be
+    read. Transparent parts are laid over mid-grey. Pictures of more than 8 bits that share a suffix share
+    their black and white levels: with levels of their own, still things would grow lighter and darker.
 
     Raises:
-        VideoOpenError: the folder holds no picture that can be read.
+        VideoOpenError: the folder contains no picture that can be read.
+        VideoError: its drive does not respond.
     """
 
     def __init__(self, path: Path, rate: Fraction = DEFAULT_RATE) -> None:
@@ -261,7 +266,7 @@ class PictureFolderReader(VideoReader):
                 f"{path} is a folder without pictures; a video is a file or a folder of pictures "
                 f"({', '.join(sorted(IMAGE_SUFFIXES))})"
             )
-        # A name that is no text in UTF-8 is told as nearly as it can be.
+        # Names that are not valid UTF-8 are shown as nearly as possible.
         self.pictures = [os.fsencode(path.name).decode(errors="replace") for path in self._paths]
         count, faults = len(self._paths), Faults()
         self._files = _Files(_dead_links(path), faults)
@@ -308,7 +313,7 @@ class PictureFolderReader(VideoReader):
             index, before = index + 1, taken
 
     def _seen(self, path: Path, data: bytes) -> NDArray[np.uint8] | None:
-        """A picture of the folder as it is shown, (H, W, 3) BGR of 8 bits; None where it cannot be read."""
+        """Decode a picture of the folder to (H, W, 3) uint8 BGR; None if that fails."""
         raw = _decoded(data)
         if raw is None:
             return None
@@ -321,7 +326,7 @@ class PictureFolderReader(VideoReader):
         return laid_flat(even, trim=False)
 
     def _levels_of(self, path: Path) -> Levels:
-        """Black and white of the pictures that end as this one: a camera may leave heat beside colours."""
+        """Black and white of the pictures with this one's suffix: thermal ones may lie beside colour ones."""
         suffix = path.suffix.lower()
         if suffix not in self._levels:
             alike = [other for other in self._paths if other.suffix.lower() == suffix]
@@ -333,20 +338,20 @@ class PictureFolderReader(VideoReader):
 
 
 def _apart(before: datetime | None, taken: datetime | None) -> bool:
-    """Whether two pictures in a row were taken at two alarms of a trap, as far as both say when."""
+    """Whether two consecutive pictures belong to two alarms of a camera trap; False if a time is unknown."""
     if before is None or taken is None or (before.tzinfo is None) != (taken.tzinfo is None):
         return False
     return abs((taken - before).total_seconds()) > ALARM_SECONDS
 
 
 def _frame_size(paths: Sequence[Path], first: tuple[int, int], files: _Files) -> tuple[int, int]:
-    """Width and height that most pictures of a folder have; of several such sizes the largest.
+    """The most common width and height of a folder's pictures; the largest if there is a tie.
 
-    Heads of files tell them, of a folder of many pictures those of some, evenly spread. What they tell is
-    believed of a size that a picture really has.
+    The sizes come from file headers, in a large folder those of an even selection. A size counts only if a
+    decoded picture really has it.
 
     Args:
-        first: the size of the first picture that can be read.
+        first: size of the first picture that can be read; the result if no other size counts.
     """
     some = spread(paths, SIZED_PICTURES)
     told = {path: size for path in some if (size := files.size(path)) is not None}
@@ -363,7 +368,7 @@ def _has_size(raw: NDArray[Any] | None, size: tuple[int, int]) -> bool:
 
 
 def _fitted(bgr: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
-    """The picture in the left upper corner of a frame, as large as fits; the rest is black."""
+    """Scale a picture into the upper left corner of a frame, as large as fits; the rest is black."""
     own_height, own_width = bgr.shape[:2]
     if (own_width, own_height) == (width, height):
         return bgr

@@ -1,4 +1,4 @@
-"""A decoded frame's planes enter; a rectangle of them as a frame, or a plane at another size, leaves."""
+"""A decoded frame's planes come in; a rectangle of them as a frame, or a plane at another size, goes out."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ CHROMA_STEPS = {"420": (2, 2), "422": (2, 1), "444": (1, 1)}
 """Pixels per chroma sample, across and down."""
 
 PLANAR = re.compile(r"yuvj?(?P<chroma>420|422|444)p(?P<deep>(?:9|10|12|14|16)le)?")
-"""Formats of three planes, of one byte a sample or, deeper, of two."""
+"""Formats with three planes, of one byte per sample or, if deeper, two."""
 
 PACKED_YUV = frozenset({"yuyv422", "yvyu422", "uyvy422", "uyyvyy411"})
 
 
 def cut_frame(frame: av.VideoFrame, box: tuple[int, int, int, int]) -> tuple[av.VideoFrame, int, int] | None:
-    """A frame of the box x1, y1, x2, y2 alone, and where the box begins in it: chroma is cut in whole steps.
+    """Cut the box x1, y1, x2, y2 out of a frame; the part may be a little larger, for whole chroma samples.
 
-    The scaler makes of it, unscaled, exactly the pixels that it makes of the whole frame.
+    Converted to RGB at its own size, the part has exactly the pixels of the converted frame.
 
     Returns:
-        None where the frame has not three planes, or an odd height: the scaler takes another way for odd
-        heights, with other colours, and where samples are deeper than a byte for odd widths, too.
+        The part, and where the box begins in it (x, y). None if the frame does not have three planes or has
+        an odd height, or samples deeper than a byte and an odd width: the scaler converts these in another
+        way, with other colours.
     """
     name = frame.format.name
     layout = PLANAR.fullmatch(name)
@@ -38,7 +39,7 @@ def cut_frame(frame: av.VideoFrame, box: tuple[int, int, int, int]) -> tuple[av.
         return None
     steps, deep = CHROMA_STEPS[layout["chroma"]], layout["deep"] is not None
     x1, y1, x2, y2 = box
-    # Chroma of deeper samples is interpolated from the step beside it.
+    # Chroma of deeper samples is interpolated with its neighbour.
     beside = 2 if deep else 0
     left, top = (max(first - beside, 0) // 2 * 2 for first in (x1, y1))
     right = min(-(-(x2 + beside) // 2) * 2, frame.width)
@@ -53,9 +54,9 @@ def cut_frame(frame: av.VideoFrame, box: tuple[int, int, int, int]) -> tuple[av.
 
 
 def _frame_like(frame: av.VideoFrame, width: int, height: int, deep: bool) -> av.VideoFrame:
-    """A frame of another size, of the same format and matrix, with pixels of any kind."""
+    """A frame of another size with the same format and matrix; its pixels are arbitrary."""
     if deep:
-        # Only the scaler's frames say also where chroma lies between the pixels, and there it counts.
+        # Deeper samples need the location of chroma between the pixels, and only the scaler copies it.
         from av.video.reformatter import VideoReformatter
 
         return VideoReformatter().reformat(frame, width, height, interpolation="POINT", threads=1)
@@ -65,10 +66,10 @@ def _frame_like(frame: av.VideoFrame, width: int, height: int, deep: bool) -> av
 
 
 def luma_plane(frame: av.VideoFrame) -> tuple[NDArray[np.uint8] | NDArray[np.uint16], int] | None:
-    """(H, W) the samples of plane 0 where they are brightness, a view, and how many bits each has.
+    """The brightness samples (H, W) of plane 0, as a view, and the number of bits of each.
 
     Returns:
-        None where plane 0 holds something else as well, or samples whose bytes are in another order.
+        None if plane 0 contains anything else, or big-endian samples.
     """
     name, bits = frame.format.name, frame.format.components[0].bits
     if name in PACKED_YUV or not name.startswith(("yuv", "nv", "gray")):
@@ -79,14 +80,14 @@ def luma_plane(frame: av.VideoFrame) -> tuple[NDArray[np.uint8] | NDArray[np.uin
 
 
 def in_bytes(samples: NDArray[np.uint8] | NDArray[np.uint16], bits: int) -> NDArray[np.uint8]:
-    """The highest 8 bits of samples of so many."""
+    """The highest 8 of `bits` bits of each sample."""
     if samples.dtype == np.uint8:
         return np.asarray(samples, np.uint8)
     return np.right_shift(samples, bits - 8, dtype=np.uint16).astype(np.uint8)
 
 
 def thinned(luma: NDArray, rows: int, columns: int) -> NDArray:
-    """(H, W) as every so many-th row and column, so that at least that many are left; a view."""
+    """Keep every n-th row and m-th column, so that at least `rows` and `columns` are left; a view."""
     return luma[:: max(1, luma.shape[0] // rows), :: max(1, luma.shape[1] // columns)]
 
 
@@ -96,14 +97,14 @@ def _plane(plane: Any, deep: bool) -> NDArray:
 
 
 def strided(luma: NDArray[np.uint8], along: int) -> NDArray[np.uint8]:
-    """Every so many pixels, about `along` of them along the longer side; at least one along the other."""
+    """Keep every n-th pixel, about `along` of them along the longer side and at least one along the other."""
     step = max(1, max(luma.shape) // along)
     rows, columns = (np.s_[min(step // 2, side - 1) :: step] for side in luma.shape)
     return luma[rows, columns]
 
 
 def halved(picture: NDArray[_Sample], width: int, height: int) -> NDArray[_Sample]:
-    """A plane or picture halved by averages, as often as that leaves at least (width, height)."""
+    """A plane or picture halved by averaging, as often as at least (width, height) remains."""
     while picture.shape[0] >= 2 * height and picture.shape[1] >= 2 * width and min(picture.shape[:2]) > 1:
         half = (picture.shape[1] // 2, picture.shape[0] // 2)
         even = picture[: 2 * half[1], : 2 * half[0]]
@@ -112,10 +113,10 @@ def halved(picture: NDArray[_Sample], width: int, height: int) -> NDArray[_Sampl
 
 
 def scaled(picture: NDArray[_Sample], width: int, height: int) -> NDArray[_Sample]:
-    """A plane or picture at another size, shrunk by averaging.
+    """A plane or picture at another size.
 
-    Halving is the one ratio for which averaging is quick, so it is halved as long as that does not shrink
-    too much; what is left, less than a half, is interpolated: a fifth of the time that averages take.
+    Averaging is fast only for halving, so it is halved as long as it is large enough; the remaining factor,
+    below two, is interpolated. That takes a fifth of the time of averaging.
     """
     picture = halved(picture, width, height)
     if picture.shape[:2] == (height, width):

@@ -1,4 +1,4 @@
-"""A video file enters; what a pass over its frames needs to know of it leaves, or why it cannot be read."""
+"""A video file comes in; what a pass over its frames needs to know goes out, or why it cannot be read."""
 
 from __future__ import annotations
 
@@ -30,60 +30,65 @@ from panorama.video.hevc_layers import Layers
 # A playlist or a disguised text file must not make the decoder open other files or the network.
 OPEN_OPTIONS = {"protocol_whitelist": "file"}
 TEXT_FORMATS = frozenset({"tty", "concat", "hls", "dash", "lrc", "srt", "webvtt", "ass"})
-# These store no presentation times, or scrambled ones once frames are reordered; their order is still good.
+# If frames are reordered, these formats store no presentation times or wrong ones; their order is right.
 ORDER_ONLY_FORMATS = frozenset({"avi", "h264", "hevc", "m4v", "mpegvideo", "vvc"})
-# After a seek their parser may stamp frames one too late, so they are read from the beginning instead.
+# After a seek, their parser may give a frame the stamp of the next, so they are read from the beginning.
 RESTAMPING_FORMATS = frozenset({"mpeg", "mpegvideo"})
-# These write the length into the header when they are finished, so a shorter file has lost its end.
+# The header gets the length when the file is finished, so a shorter file has lost its end.
 LENGTH_IN_HEADER_FORMATS = frozenset({"matroska,webm", "flv", "mxf"})
-# By how much a length that was guessed from the size may be another, but for a header, which does not count.
+# How far a length may be from the one computed from the file's size to be taken for a guess; headers aside.
 GUESS_TOLERANCE_SECONDS = 0.1
 GUESS_HEADER_BYTES = 65_536
-# In these packets lie end to end but for small headers, so a pause takes no bytes and a hole does.
+# Packets lie end to end except for small headers, so a hole takes bytes and a pause takes none.
 DENSE_FORMATS = frozenset({"matroska,webm", "flv"})
-# These may be filled up to a rate, so that a pause takes bytes, too, but all of it is in blocks with a mark.
+# The stream may be padded to a constant rate, so a pause takes bytes, too; but these are in marked blocks.
 BLOCK_FORMATS = frozenset({"mpegts"})
-# An edit list, as trimming leaves it, says here which part of the video is shown; the rest is not read.
+# An edit list, for example from trimming, says which part of the video is shown; the rest is not read.
 EDITED_FORMATS = frozenset({"mov,mp4,m4a,3gp,3g2,mj2"})
 SINGLE = "is a single picture, not a video; its folder can be read as one: name that instead"
 NO_TIMESTAMPS = 0x80
-"""FFmpeg's AVFMT_NOTIMESTAMPS, of streams without a container."""
+"""FFmpeg's AVFMT_NOTIMESTAMPS, a flag of streams without a container."""
 LOOKED_AHEAD_PACKETS = 32
-"""Reordered video reorders some frame among so many; it is decoded only where stamps are suspect."""
+"""Video with reordered frames reorders one within this many packets; decoded only if stamps are suspect."""
 MAX_READ_ERRORS = 16
 SEARCHED_BYTES = 65_536
-"""For so many bytes a demuxer looks for the next block of a transport stream before it gives an error."""
+"""Bytes in which a demuxer looks for the next block of a transport stream before it reports an error."""
 ALONE_PIXELS = 960 * 540
-"""Pictures up to this size are decoded by one thread, which gives more of them than anybody can use; several
-take up to a third more processor time for them."""
+"""Pictures up to this size are decoded by one thread, which is faster than the stages after it; several
+threads take up to a third more processor time for them.
+"""
 ROUNDED_ASPECT = 0.03
-"""Pixels so nearly square are taken as square: sides rounded to 8 or 16 pixels leave such ratios behind. The
-least that a standard means is 16:15."""
+"""Pixels this close to square are taken as square: rounding sides to 8 or 16 pixels causes such ratios. The
+ratio closest to square in a standard is 16:15.
+"""
 MOST_ASPECT = 4
-"""Pixels further from square are a damaged header: the widest in use are 2.2 times as high as wide."""
+"""A ratio beyond this is a damaged header: the most extreme pixels in use are 2.2 times as high as wide."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file that was opened once and found good; what a pass needs to know.
+    """A file that was opened once and can be decoded: what a pass over it needs to know.
 
     Attributes:
-        video_number: which of the video streams is read.
-        first_pts: of the first frame that decodes, None where frames carry no pts.
-        order_only: whether stamps are good for their order alone.
-        can_seek: whether frames carry the same stamps after a seek.
-        has_palette: whether pixels are numbers of colours that may come with the first packet alone.
-        ticks_per_frame: of the average rate, at least 1.
-        claimed_packets: of the video stream as the container counts them, 0 where it does not.
-        edited: whether it also counts what an edit list leaves out.
-        counts_empty: whether it also counts chunks without a byte, which show the frame before once more.
-        claimed_seconds: where the container says that it ends, None where it does not.
-        claimed_bytes: how long the file says that it is, None where it does not.
-        gapless: whether packets lie end to end up to a trailer, so that the rest of the file is a loss.
-        shows_holes: whether a hole in the file can be told from a pause of the recording.
-        in_blocks: whether by the marks of its blocks.
-        layers: of a stream of HEVC; None of others, and where it does not tell.
-        faults: of all passes over the file, this first one too.
+        path: the file.
+        threads: threads of the decoder; 0 for one per core.
+        info: facts of the video as displayed.
+        video_number: which of the video streams is read, from 0.
+        first_pts: pts of the first frame that decodes; None if frames have no pts.
+        order_only: whether stamps are right only in their order.
+        can_seek: whether frames have the same stamps after a seek.
+        has_palette: whether pixels index a palette, which may come with the first packet only.
+        ticks_per_frame: time-base units per frame at the average rate, at least 1.
+        claimed_packets: packets of the video stream as the container counts them; 0 if it does not.
+        edited: whether this count includes packets that an edit list leaves out.
+        counts_empty: whether this count includes empty chunks, which repeat the previous frame.
+        claimed_seconds: duration that the container declares; None if it does not.
+        claimed_bytes: length that the file declares; None if it does not.
+        gapless: whether packets lie end to end up to a trailer, so that other bytes after them are lost ones.
+        shows_holes: whether a hole in the file can be distinguished from a pause of the recording.
+        in_blocks: whether the marks of blocks show that.
+        layers: temporal layers of an HEVC stream; None for others, and if it does not declare them.
+        faults: errors of the drive in all passes, including this first one.
     """
 
     path: Path
@@ -108,18 +113,21 @@ class Source:
 
 
 def open_container(path: Path, unedited: bool = False) -> InputContainer:
-    """The file as a PyAV container; metadata that is not UTF-8 is no reason to fail.
+    """Open a file as a PyAV container; metadata that is not UTF-8 does not make it fail.
 
     Args:
-        unedited: whether all that the file holds is read, whatever its edit list leaves out.
+        unedited: read everything in the file, ignoring its edit list.
+
+    Raises:
+        av.FFmpegError: it cannot be opened.
     """
     options = OPEN_OPTIONS | {"ignore_editlist": "1"} if unedited else OPEN_OPTIONS
-    # The prefix keeps a colon in a name from being read as a protocol.
+    # The prefix keeps a name with a colon from being read as a protocol.
     return av.open(f"file:{path}", options=options, metadata_errors="replace")
 
 
 def open_source(path: Path, threads: int) -> Source:
-    """Opens a file and decodes its first frame, which tells size, which way up, and where time starts.
+    """Open a file and decode its first frame, which shows the size, orientation and start time.
 
     Raises:
         VideoOpenError: missing, no permission, empty, not a video, no video stream, nothing decodable.
@@ -143,14 +151,14 @@ def _first_look(path: Path, threads: int, container: InputContainer, stream: Vid
         faults.check(path)
         raise VideoOpenError(f"{path} has a video stream, but no frame of it can be decoded")
     order_only = _is_order_only(container, stream, first, packets)
-    # Some decoders, as that of HEVC, forget what the container told where the stream does not tell.
+    # If the stream does not name it, some decoders, such as that of HEVC, reset what the container said.
     if stream.codec_context.color_trc != UNSPECIFIED:
         transfer = stream.codec_context.color_trc
     return _source(path, threads, container, stream, first, order_only, TRANSFERS.get(transfer, ""), faults)
 
 
 def decoder_threads(width: int, height: int, threads: int) -> int:
-    """Threads that decode pictures of that size, of so many that may; 0 is as many as there are cores."""
+    """Decoder threads for pictures of a size: 1 for small ones, else `threads`, with 0 for one per core."""
     return 1 if width * height <= ALONE_PIXELS else threads
 
 
@@ -201,19 +209,19 @@ def _video_stream(container: InputContainer, path: Path) -> VideoStream:
 
 
 def _is_animated_webp(path: Path) -> bool:
-    """Whether the flags of its extended header say so."""
+    """Whether the flags in the extended header of a WebP say that it is animated."""
     with path.open("rb") as file:
         head = file.read(21)
     return head[:4] == b"RIFF" and head[8:16] == b"WEBPVP8X" and len(head) > 20 and head[20] & 2 != 0
 
 
 def _moving(container: InputContainer) -> list[VideoStream]:
-    """The video streams but for covers: that of a song or a film is a stream of one picture."""
+    """The video streams except for cover pictures, which are streams of one picture."""
     return [s for s in container.streams.video if Disposition.attached_pic not in s.disposition]
 
 
 def frames_of(packets: Iterator[av.Packet]) -> Iterator[av.VideoFrame]:
-    """The frames of packets that can be decoded."""
+    """The frames of packets; skips packets that cannot be decoded."""
     for packet in packets:
         try:
             yield from packet.decode()
@@ -224,10 +232,11 @@ def frames_of(packets: Iterator[av.Packet]) -> Iterator[av.VideoFrame]:
 def _is_order_only(
     container: InputContainer, stream: VideoStream, first: av.VideoFrame, packets: Iterator[av.Packet]
 ) -> bool:
-    """Whether stamps are good for their order alone.
+    """Whether stamps are missing, or right only in their order.
 
     Args:
-        packets: those behind the first frame; read only as far as needed.
+        first: the first frame.
+        packets: the packets after it; read only as far as needed.
     """
     if first.pts is None:
         return True
@@ -237,9 +246,12 @@ def _is_order_only(
 
 
 def _stamped_as_decoded(last_pts: int, packets: Iterator[av.Packet]) -> bool:
-    """Whether packets have one stamp each, that of decoding, though frames are shown in another order.
+    """Whether packets have only the time of decoding as their pts, although frames are reordered.
 
-    Some programs that store what a camera sends do so. The stamps of frames then go to and fro.
+    Some programs that store camera streams write such files. The pts of frames then go back and forth.
+
+    Args:
+        last_pts: pts of the frame before these packets.
     """
 
     def suspect() -> Iterator[av.Packet]:
@@ -313,10 +325,10 @@ def _source(
 
 
 def _tells_length(container: InputContainer) -> bool:
-    """Whether a header says how long the file is.
+    """Whether the file's header declares its length.
 
-    Of a whole file that was written into a pipe none does: then a demuxer divides its size by the rates that
-    the streams name, which is too long by what the container takes.
+    The header of a complete file that was written to a pipe does not. Then the demuxer guesses: it divides
+    the size by the streams' bit rates, which gives too much, because of the container's own bytes.
     """
     if container.format.name not in LENGTH_IN_HEADER_FORMATS or not container.duration:
         return False
@@ -328,10 +340,10 @@ def _tells_length(container: InputContainer) -> bool:
 
 
 def _rate(container: InputContainer, stream: VideoStream) -> tuple[Fraction | None, bool]:
-    """Frames a second, and whether nothing in the file says so; of a stream whose first frame is decoded.
+    """Frames per second, and whether that is an assumption; call it after decoding the first frame.
 
-    Where a file is a bare stream (.h264, .hevc, .mjpeg), the demuxer's average is a constant of its own; the
-    stream's headers may tell the rate, which shows once they were decoded.
+    For a bare stream (.h264, .hevc, .mjpeg), the demuxer's average is a built-in constant. The stream's
+    headers may contain the rate, which is known once they were decoded.
     """
     if not container.format.flags & NO_TIMESTAMPS:
         return stream.average_rate or stream.guessed_rate, False
@@ -339,7 +351,7 @@ def _rate(container: InputContainer, stream: VideoStream) -> tuple[Fraction | No
 
 
 def orientation(frame: av.VideoFrame) -> tuple[int, bool]:
-    """Clockwise degrees by which a frame is to be turned, and whether it is then mirrored left to right."""
+    """Clockwise degrees by which to turn a frame for display, and whether to mirror it left to right then."""
     found = frame.side_data.get("DISPLAYMATRIX")
     if not isinstance(found, SideData):
         return 0, False
@@ -347,17 +359,17 @@ def orientation(frame: av.VideoFrame) -> tuple[int, bool]:
     a, b, _, c, d = np.frombuffer(memoryview(found), np.int32)[:5].tolist()
     if a * d >= b * c:
         return -round(frame.rotation / 90) * 90 % 360, False
-    # One angle cannot tell a mirror: without it, x has the other sign, and what is left is a turn.
+    # One angle cannot express a mirror: negate x to undo it, and what remains is a rotation.
     return round(math.degrees(math.atan2(b, -a)) / 90) * 90 % 360, True
 
 
 def shown_size(width: int, height: int, pixel_aspect: Fraction | None) -> tuple[int, int]:
-    """The size at which a stored frame is shown: the side that is too short for its shape is stretched.
+    """The size of a stored frame with square pixels: one side is stretched, as in browsers.
 
-    No side shrinks, so that no detail is lost, as browsers do it.
+    No side shrinks, so no detail is lost.
 
     Args:
-        pixel_aspect: width of a stored pixel over its height; None or 0 where the file does not say.
+        pixel_aspect: width of a stored pixel over its height; None or 0 if the file does not say.
     """
     aspect = float(pixel_aspect or 1)
     if not 1 / MOST_ASPECT <= aspect <= MOST_ASPECT or abs(aspect - 1) <= ROUNDED_ASPECT:
@@ -368,10 +380,13 @@ def shown_size(width: int, height: int, pixel_aspect: Fraction | None) -> tuple[
 def read_packets(
     container: InputContainer, stream: VideoStream | list[Stream], report: DecodeReport, faults: Faults
 ) -> Iterator[av.Packet]:
-    """Packets of the stream, then the empty one that flushes; read errors are noted and passed over.
+    """Packets of the stream, then the empty one that flushes the decoder; notes read errors and goes on.
+
+    Gives up after MAX_READ_ERRORS errors.
 
     Args:
-        faults: are told of those that are the drive's.
+        report: gets every read error.
+        faults: gets those of the drive.
     """
     errors = searched = 0
     while True:
@@ -379,7 +394,7 @@ def read_packets(
             yield from container.demux(stream)
             return
         except BlockingIOError:
-            # In a hole the next block is looked for, so many bytes at a time.
+            # In a hole, the demuxer looks for the next block, SEARCHED_BYTES at a time.
             searched += 1
             if searched == 1:
                 report.lost_packets += 1

@@ -1,4 +1,4 @@
-"""What every reader shares: a path enters, frames with exact index and presentation time leave."""
+"""The base of all readers: a video comes in; frames with exact index and presentation time go out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from panorama.frames import DecodeReport, FrameTimes, VideoInfo
 from panorama.video.faults import Faults
 
 TIME_TOLERANCE_SECONDS = 1e-6
-"""Times typed or computed in decimals miss the exact tick by rounding; this much still counts as on it."""
+"""Decimal times differ from the exact tick by rounding; a difference up to this counts as none."""
 
 
 Box = tuple[int, int, int, int]
@@ -25,32 +25,32 @@ Box = tuple[int, int, int, int]
 
 
 class Picture(ABC):
-    """The pixels of one frame, converted only when asked for."""
+    """The pixels of one frame, converted on demand."""
 
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """Memory that the pixels take as they were decoded."""
+        """Bytes that the decoded pixels take."""
 
     @abstractmethod
     def luma(self) -> NDArray[np.uint8]:
-        """(H, W) uint8 brightness as stored, not turned, mirrored or stretched; a view where it can be."""
+        """(H, W) uint8 brightness as stored: not turned, mirrored or stretched; a view if possible."""
 
     @abstractmethod
     def rgb(self, width: int | None, height: int | None) -> NDArray[np.uint8]:
-        """(height, width, 3) uint8 as displayed, at the size asked for (None: the displayed size)."""
+        """(height, width, 3) uint8 RGB as displayed, at this size; see `VideoFrame.rgb`."""
 
     @abstractmethod
     def part(self, box: Box, longest: int) -> NDArray[np.uint8]:
-        """RGB of a box of the displayed picture, its longest side at most `longest`."""
+        """uint8 RGB of a box of the displayed picture, shrunk until its longest side is at most `longest`."""
 
     @abstractmethod
     def luma_part(self, box: Box) -> NDArray[np.uint8]:
-        """Brightness inside a box of the displayed picture, as stored, not turned, mirrored or stretched."""
+        """Brightness in a box of the displayed picture, as stored: not turned, mirrored or stretched."""
 
     @abstractmethod
     def thinned_luma(self, rows: int, columns: int) -> NDArray[np.uint8]:
-        """Brightness of every so many-th row and column, so that at least that many are left."""
+        """Brightness of every n-th row and m-th column, so that at least `rows` and `columns` are left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ class VideoFrame:
     """One decoded frame.
 
     Attributes:
-        index: counts decodable frames from 0 in presentation order, whatever was skipped on the way.
+        index: its number among the decodable frames in presentation order, from 0; skipped ones count.
         pts: presentation time in units of the video's time base.
         time_seconds: (pts - first frame's pts) x time base.
         is_keyframe: whether decoding can start here.
-        picture: the pixels; `luma` and `rgb` below are what callers use.
-        begins_anew: whether it was taken so long after the one before that it shows another happening.
+        picture: the pixels; callers use the methods below.
+        begins_anew: whether it begins a new shot, because the picture was taken long after the one before.
     """
 
     index: int
@@ -75,27 +75,31 @@ class VideoFrame:
 
     @property
     def nbytes(self) -> int:
-        """Memory that the frame takes."""
+        """Bytes that the decoded frame takes."""
         return self.picture.nbytes
 
     def luma(self) -> NDArray[np.uint8]:
-        """(H, W) uint8: the Y plane as decoded, NOT turned, mirrored or stretched; gray if there is none.
+        """(H, W) uint8: the Y plane as decoded, NOT turned, mirrored or stretched; grey if there is none.
 
-        Of samples with more than 8 bits, the highest 8.
+        Samples of more than 8 bits are reduced to their highest 8.
         """
         return self.picture.luma()
 
     def rgb(self, width: int | None = None, height: int | None = None) -> NDArray[np.uint8]:
-        """(height, width, 3) uint8, upright and with square pixels, scaled straight from the decoded planes.
+        """(height, width, 3) uint8 RGB, upright, with square pixels, scaled directly from the decoded planes.
 
-        One of the two sizes may be left out: the other follows from the aspect ratio. One thread at a time.
+        If one size is None, it follows from the aspect ratio; if both are, it is the displayed size. Only one
+        thread may call this at a time, for all frames of a pass.
+
+        Raises:
+            UsageError: a size is below 1.
         """
         return self.picture.rgb(width, height)
 
     def part(self, box: Box, longest: int) -> NDArray[np.uint8]:
-        """(h, w, 3) uint8 of the half-open box x1, y1, x2, y2 in the displayed frame, and nothing else.
+        """(h, w, 3) uint8 RGB of the half-open box x1, y1, x2, y2 in the displayed frame.
 
-        It is shrunk until its longest side is at most `longest`, before it is converted.
+        Converts no more than needed, and shrinks the result until its longest side is at most `longest`.
         """
         return self.picture.part(box, longest)
 
@@ -104,13 +108,13 @@ class VideoFrame:
         return self.picture.luma_part(box)
 
     def thinned_luma(self, rows: int, columns: int) -> NDArray[np.uint8]:
-        """Every so many-th row and column of `luma()`, at least that many where there are; not the rest."""
+        """Every n-th row and m-th column of `luma()`: at least `rows` and `columns`, if there are as many."""
         return self.picture.thinned_luma(rows, columns)
 
 
 @dataclass(frozen=True, slots=True)
 class PassedFrame:
-    """A frame that was not decoded, because nobody needs it; numbered and timed as `VideoFrame` is."""
+    """A frame that was not decoded because it is not needed; numbered and timed like a `VideoFrame`."""
 
     index: int
     pts: int
@@ -118,18 +122,18 @@ class PassedFrame:
 
     @property
     def nbytes(self) -> int:
-        """Nothing was decoded."""
+        """0, as nothing was decoded."""
         return 0
 
 
 @dataclass(frozen=True, slots=True)
 class FrameTable:
-    """Where each frame lies, known without its pixels.
+    """Times and keyframes of all frames of a video, known without their pixels.
 
     Attributes:
         times: presentation times of the decodable frames.
         keyframes: (N,) bool, frames at which decoding can start.
-        seekable: whether a frame met after a seek is identified by its pts.
+        seekable: whether the pts of a frame after a seek identifies it.
     """
 
     times: FrameTimes
@@ -142,15 +146,15 @@ class FrameTable:
 
 
 class VideoReader(ABC):
-    """Reads one video; a new reader implements `_scan` and `_decode`.
+    """Reads one video; subclasses implement `_scan` and `_decode`.
 
-    Every call of `frames` is its own pass over the file, so several may be in progress.
+    Each call of `frames` is a separate pass over the file, so several may be in progress.
 
     Attributes:
         info: facts of the video as displayed.
-        report: what the pass started last got and lost; grows while it is read.
-        faults: what kept any pass so far from its file.
-        pictures: of a folder of pictures the names of its files, by pts; nothing of others.
+        report: what the latest pass decoded and lost; grows while it is read.
+        faults: errors of the drive in all passes so far.
+        pictures: for a folder of pictures, its file names, indexed by pts; empty for others.
     """
 
     pictures: Sequence[str] = ()
@@ -163,14 +167,17 @@ class VideoReader(ABC):
 
     @abstractmethod
     def _scan(self) -> FrameTable:
-        """The times of all frames, without decoding them."""
+        """The frame table, in general without decoding."""
 
     @abstractmethod
     def _decode(self, start: int, keyframes_only: bool, report: DecodeReport) -> Iterator[VideoFrame]:
-        """Frames whose index is at least `start`, in order."""
+        """Frames with an index of at least `start`, in order; with `keyframes_only`, only keyframes."""
 
     def times(self) -> FrameTimes:
-        """Presentation times of the decodable frames, from a scan of the packets (no decoding)."""
+        """Presentation times of the decodable frames, in general from a scan of the packets.
+
+        Frames are decoded only if the stamps leave their places in doubt.
+        """
         self._check_open()
         return self._scan().times
 
@@ -187,13 +194,15 @@ class VideoReader(ABC):
         """Frames of [start, stop) and [start_seconds, stop_seconds), in presentation order.
 
         Args:
-            start, stop: frame indices.
+            start, stop: frame indices; a `stop` of None is the end. In a damaged video, a pass from a later
+                `start` may number frames differently: it does not know which frames before do not decode.
             every: stride, counted from the first frame of the range; with `keyframes_only`, in keyframes.
-            start_seconds, stop_seconds: presentation times since the first frame.
-            keyframes_only: decode keyframes alone, which is many times faster.
+            start_seconds, stop_seconds: presentation times since the first frame; None for no limit.
+            keyframes_only: decode only keyframes, which is many times faster.
 
         Raises:
             UsageError: a negative start or a stride below 1. A range past the end is empty, not an error.
+            VideoError: the reader is closed.
         """
         self._check_open()
         if every < 1 or start < 0:
@@ -227,12 +236,13 @@ class VideoReader(ABC):
                 return
 
     def frames_but(self, unneeded: Callable[[float], bool]) -> Iterator[VideoFrame | PassedFrame]:
-        """All frames, in presentation order; those that are not needed may be passed over, undecoded.
+        """All frames in presentation order; those not needed may be passed over without decoding.
 
-        What is lost in a frame that is passed over is not noticed. After the first loss that is, none is.
+        Damage in a frame passed over goes unnoticed. After the first damage noticed, all frames are decoded.
 
         Args:
-            unneeded: told presentation times in the order of decoding; whether nobody needs that frame.
+            unneeded: called with presentation times in decoding order; returns whether the frame is not
+                needed.
         """
         self._check_open()
         self.report = DecodeReport()
@@ -250,20 +260,20 @@ class VideoReader(ABC):
     def _decode_but(
         self, unneeded: Callable[[float], bool], report: DecodeReport
     ) -> Iterator[VideoFrame | PassedFrame]:
-        """All frames; a reader that cannot leave any out decodes them."""
+        """All frames; a reader that cannot skip any decodes them all, as here."""
         return self._decode(0, False, report)
 
     @property
     def keeps_stamps(self) -> bool:
-        """Whether pts are those of the container, which its other streams share."""
+        """Whether pts are those of the container, so that they relate to its other streams."""
         self._check_open()
         return self._scan().seekable
 
     def frames_from(self, pts: int) -> Iterator[VideoFrame]:
-        """Frames from the one with this pts on, or from the first that is later.
+        """Frames with this pts or a later one.
 
-        By their pts, not their number, which counts what decodes: where something is damaged, only a pass
-        from the beginning knows that.
+        The pts identifies a frame in a damaged file, too. A frame's number counts the frames that decode,
+        which only a pass from the beginning knows.
         """
         self._check_open()
         self.report = DecodeReport()
@@ -273,23 +283,23 @@ class VideoReader(ABC):
         return (frame for frame in found if frame.pts >= pts)
 
     def again(self, start: int, stop: int) -> Iterator[VideoFrame]:
-        """Frames [start, stop) in a pass beside the one in progress, whose report it leaves alone."""
+        """Frames [start, stop) in a pass beside the one in progress, without changing its report."""
         self._check_open()
         return self._select(start, stop, np.inf, 1, False, DecodeReport())
 
     def frame_at(self, seconds: float) -> VideoFrame:
-        """The frame shown at that time: the last one not after `seconds`; past the end, the last frame.
+        """The frame shown at a time: the last one not after `seconds`; past the end, the last frame.
 
         Raises:
-            VideoError: no frame at or after the place can be decoded.
+            VideoError: no frame at or before that time can be decoded.
         """
         self._check_open()
         times = self._scan().times.seconds
         latest = max(seconds, 0.0) + self._tolerance
         shown = max(int(np.searchsorted(times, latest, side="right")) - 1, 0)
         wanted = float(times[shown]) - self._tolerance if len(times) else 0.0
-        # Where something is damaged the scan promises frames that do not decode, and other numbers than a
-        # pass from the beginning gives: times tell, and a step back finds one that decodes.
+        # In a damaged file the scan lists frames that do not decode, and numbers differ from those of a pass
+        # from the beginning. So go by times, and step back until a frame decodes.
         for index in (shown, max(shown - 1, 0), max(shown - 25, 0), 0):
             found = None
             for frame in self._decode(index, False, DecodeReport()):
@@ -303,15 +313,15 @@ class VideoReader(ABC):
         raise VideoError(f"{self.info.path}: no frame can be decoded at {seconds} s")
 
     def check_reached(self) -> None:
-        """To be asked where what passes miss would be taken for all that there is.
+        """Check that no pass met an error of the drive; call it before taking what was read as complete.
 
         Raises:
-            VideoError: one of them was kept from the file, by a drive that does not answer.
+            VideoError: a drive that did not respond kept a pass from reading part of the file.
         """
         self.faults.check(self.info.path)
 
     def close(self) -> None:
-        """End all passes; reading further raises VideoError."""
+        """End all passes; starting another one raises VideoError."""
         self._closed = True
 
     @property
@@ -332,16 +342,17 @@ class VideoReader(ABC):
 
 
 def seconds_between(first_pts: int, pts: int, time_base: Fraction) -> float:
-    """Seconds from one pts to another, by the same arithmetic as FrameTimes.seconds."""
+    """Seconds from one pts to another, computed exactly as in FrameTimes.seconds."""
     return float(pts - first_pts) * (time_base.numerator / time_base.denominator)
 
 
 def stored_box(box: Box, rotation: int, mirrored: bool, width: int, height: int) -> Box:
-    """Where a box of the displayed picture lies in the picture as stored, `width` x `height` when displayed.
+    """A box of the displayed picture in the coordinates of the stored one.
 
     Args:
         rotation: clockwise degrees from the stored to the displayed picture.
-        mirrored: whether it is then mirrored left to right.
+        mirrored: whether the rotated picture is also mirrored left to right.
+        width, height: size of the displayed picture.
     """
     x1, y1, x2, y2 = box
     if mirrored:
@@ -364,7 +375,7 @@ def at_most(longest: int, width: int, height: int) -> tuple[int, int]:
 def fit_size(
     width: int | None, height: int | None, displayed_width: int, displayed_height: int
 ) -> tuple[int, int]:
-    """The output size asked for; a side left out follows from the aspect ratio.
+    """The output size; a side that is None follows from the aspect ratio, both are the displayed size.
 
     Raises:
         UsageError: a side is not positive.

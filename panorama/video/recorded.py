@@ -1,4 +1,4 @@
-"""A video enters; when it was recorded, as its container or its pictures say, leaves."""
+"""A video comes in; when it was recorded, according to its container or its pictures, goes out."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from panorama.pictures.exif import taken_at
 from panorama.video.pictures import pictures_in, read_unscaled
 
 _KEYS = ("com.apple.quicktime.creationdate", "creation_time", "date")
-"""In order of trust: the first tells its offset, the second is UTC by its standard where it ends in Z."""
+"""In order of trust: the first contains its UTC offset; the second by its standard is UTC if it ends in Z."""
 
 FIRST_YEAR = 1980
-"""Clocks that were never set say 1904, 1970 or the like."""
+"""Clocks that were never set show 1904, 1970 or the like."""
 
 
 def was_set(moment: datetime) -> bool:
-    """Whether a clock that shows this was ever set."""
+    """Whether a clock that shows this moment was ever set."""
     return moment.year >= FIRST_YEAR
 
 
 def recorded_at(path: Path, zone: tzinfo = UTC) -> float | None:
-    """Seconds since 1970 of the recording's start as the container claims; None where it does not.
+    """Start of the recording in seconds since 1970, as the container claims; None if it does not say.
 
-    Only the file's head is read. Of a folder of pictures it is the EXIF time of the first that can be read,
-    the time on the camera's clock.
+    Reads only the head of the file. For a folder of pictures it is the EXIF time, by the camera's clock, of
+    the first picture that can be read.
 
     Args:
-        zone: of the cameras' clocks, for stamps that do not tell it, as those of pictures and of AVI.
+        zone: time zone of the cameras' clocks, for times without an offset, as in most pictures and in AVI.
 
     Raises:
-        VideoOpenError: there is no such file, it cannot be opened, or no picture of the folder can be read:
-            what it would claim is unknown.
+        VideoOpenError: there is no such file, it cannot be opened, or no picture of the folder can be read,
+            so what it claims is unknown.
     """
     if _is_folder(path):
         data = _first_picture(path, backwards=False)
         if data is None:
             raise VideoOpenError(f"{path} holds no picture that can be read")
         return _taken(data, zone)
-    import av  # loaded here: few rules ask files
+    import av  # imported here, because few rules need to open files
 
     from panorama.video.probing import open_container
 
@@ -61,7 +61,7 @@ def recorded_at(path: Path, zone: tzinfo = UTC) -> float | None:
 
 
 def taken_seconds(path: Path, zone: tzinfo) -> float | None:
-    """Seconds from the first picture of a folder to the last, as both say; None where one does not."""
+    """Seconds from the first picture of a folder to the last; None if either has no time, or for a file."""
     try:
         first = _taken(_first_picture(path, backwards=False), zone) if _is_folder(path) else None
     except VideoOpenError:
@@ -71,10 +71,10 @@ def taken_seconds(path: Path, zone: tzinfo) -> float | None:
 
 
 def _is_folder(path: Path) -> bool:
-    """Whether it is a folder, not a file.
+    """Whether a path is a folder rather than a file.
 
     Raises:
-        VideoOpenError: it is neither, or lies where nobody may look.
+        VideoOpenError: it is neither, or cannot be looked at.
     """
     try:
         mode = path.stat().st_mode
@@ -86,7 +86,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _first_picture(folder: Path, backwards: bool) -> bytes | None:
-    """The first picture that can be read, with `backwards` the last; None where there is none."""
+    """Bytes of the first picture that can be read, with `backwards` the last; None if there is none."""
     try:
         pictures = pictures_in(folder)[:: -1 if backwards else 1]
         return next((path.read_bytes() for path in pictures if read_unscaled(path) is not None), None)
@@ -102,7 +102,7 @@ def _taken(picture: bytes | None, zone: tzinfo) -> float | None:
 
 
 def _unix(text: str, zone: tzinfo) -> float | None:
-    """A date without an hour is no start of a recording."""
+    """Seconds since 1970 of an ISO 8601 text; None if it is not one, has no time of day, or was never set."""
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:

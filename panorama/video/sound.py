@@ -1,4 +1,4 @@
-"""A stretch of a video's time enters; its sound leaves, encoded anew beside the pictures of a clip."""
+"""A stretch of a video's time comes in; its sound goes out, encoded into the container of a clip."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from panorama.video.probing import open_container
 
 SOUND_RATE = 48_000
 AAC_SAMPLES = 1024
-"""Of an encoded frame."""
+"""Samples in one encoded frame."""
 
 
 class Sound:
-    """The sound of [start, stop), muxed as far as the pictures are; silent where there is none to decode.
+    """The sound of [start, stop), written in step with the pictures; no stream if none can be decoded.
 
     Args:
-        path: the video, or a folder of pictures.
-        start_seconds, stop_seconds: in the container's own time, as pts x time base tell it; silent where
-            nothing lies between.
-        container: gets a stream where there is sound; its pictures have one already.
+        path: the video, or a folder of pictures, which has no sound.
+        start_seconds, stop_seconds: in the container's own time, pts x time base; no sound if they are equal.
+        container: gets an audio stream if there is sound; its video stream exists already.
     """
 
     def __init__(
@@ -32,11 +31,11 @@ class Sound:
     ) -> None:
         self._container = container
         self._packets = _packets(path, start_seconds, stop_seconds, container)
-        # Streams are made before anything is written.
+        # All streams must be added before anything is written.
         self._waiting = next(self._packets, None)
 
     def mux_until(self, seconds: float | Fraction) -> None:
-        """Write what is heard before a time, in seconds since the start."""
+        """Write the sound before a time, in seconds since the start."""
         while self._waiting is not None and self._waiting[0] < seconds:
             self._container.mux(self._waiting[1])
             self._waiting = next(self._packets, None)
@@ -45,7 +44,7 @@ class Sound:
 def _packets(
     path: Path, start: float, stop: float, container: OutputContainer
 ) -> Iterator[tuple[float, av.Packet]]:
-    """Encoded sound, with the seconds since the start at which it is heard."""
+    """Encoded packets, each with the seconds since the start of the sound that was encoded last."""
     stream, last = None, -1
     for seconds, frame in _resampled(path, start, stop):
         if not start <= seconds < stop:
@@ -53,7 +52,7 @@ def _packets(
         if stream is None:
             stream = container.add_stream("aac", rate=SOUND_RATE)
             stream.codec_context.layout = frame.layout
-        # Rounded stamps must not go back.
+        # Rounding must not make stamps go back.
         last = max(last + 1, round((seconds - start) * SOUND_RATE))
         frame.pts, frame.time_base = last, Fraction(1, SOUND_RATE)
         for packet in stream.encode(frame):
@@ -64,7 +63,7 @@ def _packets(
 
 
 def _resampled(path: Path, start: float, stop: float) -> Iterator[tuple[float, av.AudioFrame]]:
-    """The sound as the encoder takes it, with its times: mono or stereo, in frames of its size."""
+    """The sound as the encoder takes it, with its times: mono or stereo, in frames of AAC_SAMPLES."""
     resampler = None
     for frame in _decoded(path, start, stop):
         if resampler is None:
@@ -72,7 +71,7 @@ def _resampled(path: Path, start: float, stop: float) -> Iterator[tuple[float, a
             resampler = av.AudioResampler("fltp", layout, SOUND_RATE, frame_size=AAC_SAMPLES)
         try:
             found = resampler.resample(frame)
-        except ValueError:  # its form changes on the way
+        except ValueError:  # its format changes in the middle
             break
         yield from ((part.time, part) for part in found if part.time is not None)
     if resampler is not None:
@@ -80,14 +79,14 @@ def _resampled(path: Path, start: float, stop: float) -> Iterator[tuple[float, a
 
 
 def _decoded(path: Path, start: float, stop: float) -> Iterator[av.AudioFrame]:
-    """The frames of sound that reach into a stretch; what does not decode is left out."""
+    """The audio frames that overlap a stretch; skips what cannot be decoded."""
     if not (start < stop and path.is_file()):
         return
     with closing(open_container(path)) as container, suppress(av.FFmpegError):
         stream = container.streams.best("audio")
         if stream is None or stream.codec_context is None:
             return
-        with suppress(av.FFmpegError):  # read from the beginning then
+        with suppress(av.FFmpegError):  # if seeking fails, read from the beginning
             container.seek(int(start * av.time_base))
         for packet in container.demux(stream):
             try:

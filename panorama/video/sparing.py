@@ -1,4 +1,4 @@
-"""Packets enter in decoding order; which need not be decoded leaves, and where their frames would stand."""
+"""Packets come in, in decoding order; which to skip goes out, and where their frames belong in the output."""
 
 from __future__ import annotations
 
@@ -12,36 +12,35 @@ import av
 from panorama.video.stamps import is_stray
 
 WARM_UP_PACKETS = 64
-"""Decoded whatever is needed: by these a decoder learns how far frames are reordered."""
+"""Always decoded at the beginning: from these a decoder learns how far frames are reordered."""
 
 KNOWN_PACKETS = 64
-"""Stamps that are remembered: farther apart no codec puts what it decodes and what it shows."""
+"""Stamps to remember; no codec's decoding order and display order differ by more."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """A frame that was not decoded: nobody needs it, and no other is made from it."""
+    """A frame that was not decoded: it is not needed, and no other frame depends on it."""
 
     pts: int
 
 
 class Sparing:
-    """What one pass may leave out, and the order in which what was left out would have come.
+    """Decides which packets one pass may skip ("spare"), and puts their frames in presentation order.
 
-    A packet that is spared may be decoded all the same, where other frames are made from it. At the first
-    sign of damage, of a frame that does not come, of fields instead of frames, or of stamps that do not
-    identify a frame or tell its place, all is decoded from then on: what cannot be seen cannot be counted.
-    Until then each packet stands for one frame still, whatever its stamp; between a frame that did not come
-    and the next one that did, none does. Where a stamp is stray, or seems so beside a pause, all is decoded
-    until its frame has come out.
+    A spared packet is still decoded if other frames depend on it. Everything is decoded from the first sign
+    of trouble on: damage, a missing frame, fields instead of frames, or stamps that do not identify a frame
+    or its place. Undecoded frames could not be counted then. Packets spared before that still count as one
+    frame each, except those between a missing frame and the next one that comes out. At a stray stamp, or one
+    that looks stray beside a pause, everything is decoded until its frame has come out.
 
     Args:
-        first_pts: of the first frame that decodes.
-        ticks_per_second: a clock that goes back by more has started over.
-        far: ticks by which two packets in a row are far apart, as of `far_ticks`.
-        unneeded: told the pts of packets in decoding order; whether nobody needs the frame.
-        may_spare: whether the decoder may be trusted with a packet, which goes by what it says of itself;
-            told of all packets in decoding order.
+        first_pts: pts of the first frame that decodes.
+        ticks_per_second: a clock that goes back by more than this has started over.
+        far: ticks by which consecutive packets are far apart, see `far_ticks`.
+        unneeded: called with the pts of packets in decoding order; returns whether the frame is not needed.
+        may_spare: whether the decoder may decide about a packet, which it does by what the packet says of
+            itself; called for all packets in decoding order.
     """
 
     def __init__(
@@ -65,23 +64,23 @@ class Sparing:
         self._awaited: list[int] = []  # a heap of the pts of packets that were not spared
         self._met: deque[int] = deque(maxlen=KNOWN_PACKETS)
         self._strays: set[int] = set()  # of packets; nothing is spared until their frames come out
-        self._told: dict[int, int] = {}  # what was told of by pts, and at which packet
+        self._told: dict[int, int] = {}  # pts of frames reported as passed over -> number of packets then
 
     @property
     def waiting(self) -> int:
-        """How many frames were spared and not yet told of."""
+        """Number of spared frames that have not been reported yet."""
         return len(self._waiting)
 
     def stop(self) -> None:
-        """Spare no more."""
+        """Spare no further packets."""
         self._over = True
 
     def spares(self, packet: av.Packet, shown: bool, behind: int | None) -> bool:
-        """Whether the decoder may leave a packet out.
+        """Whether the decoder may skip a packet.
 
         Args:
-            shown: whether it becomes a frame at all.
-            behind: the pts of the packet behind it.
+            shown: whether it shows a frame at all.
+            behind: pts of the next packet; None if there is none.
         """
         self._packets += 1
         may_spare = self._may_spare(packet)
@@ -90,20 +89,20 @@ class Sparing:
             self._over = True
             return False
         if self._met and behind is not None and is_stray(pts, self._met[-1], behind, self._far):
-            self._strays.add(pts)  # its frame stands where it comes out
+            self._strays.add(pts)  # its frame belongs where it comes out, not where its stamp says
             self._unneeded(self._met[-1])
             return False
         self._last_clock = pts if packet.dts is None else packet.dts
         if last is not None and self._last_clock < last - self._ticks_per_second:
             self._over = True
-            self._told.clear()  # the same stamps are other frames now
+            self._told.clear()  # from here on, the same stamps mean other frames
         self._over |= pts in self._met
         self._met.append(pts)
         if shown and (pts in self._waiting or self._was_told(pts)):
-            heapq.heappush(self._waiting, pts)  # two of one stamp: whichever comes out, both count
+            heapq.heappush(self._waiting, pts)  # two packets with one stamp: both count, whichever comes out
         if self._over or not shown or pts < self._first_pts:
             return False
-        # Asked of every packet: who is asked counts them, and compares each with those before.
+        # Call it for every packet: it counts them and compares each with those before.
         unneeded = self._unneeded(pts)
         if self._strays:
             return False
@@ -112,7 +111,7 @@ class Sparing:
         return spared
 
     def has_told_of(self, frame: av.VideoFrame) -> bool:
-        """Whether a frame that came out was told of as left out, because one of a later stamp came first."""
+        """Whether a decoded frame was reported as passed over, because a later one came out before it."""
         if frame.pts is None or not self._was_told(frame.pts):
             return False
         del self._told[frame.pts]
@@ -120,7 +119,7 @@ class Sparing:
         return True
 
     def before(self, frame: av.VideoFrame) -> Iterator[PassedOver]:
-        """What was left out before a frame that came out."""
+        """The frames passed over before one that comes out; call it for every decoded frame."""
         if frame.interlaced_frame or frame.is_corrupt:
             self._over = True
         if frame.pts is None:
@@ -136,16 +135,19 @@ class Sparing:
         while self._waiting and (started_over or self._waiting[0] < frame.pts):
             yield from self._tell(missed)
         if self._waiting and self._waiting[0] == frame.pts:
-            heapq.heappop(self._waiting)  # others are made from it
+            heapq.heappop(self._waiting)  # it was decoded after all: others depend on it
 
     def rest(self) -> Iterator[PassedOver]:
-        """What was left out at the end."""
+        """The frames passed over after the last one that came out."""
         missed = self._awaited[0] if self._awaited else None
         while self._waiting:
             yield from self._tell(missed)
 
     def _first_missed(self, pts: int) -> int | None:
-        """The first of the frames that had to come before the one with this pts and did not."""
+        """Pts of the first frame that should have come out before the one with this pts and did not, if any.
+
+        Forgets all frames that should have come out by then.
+        """
         missed = None
         while self._awaited and self._awaited[0] <= pts:
             one = heapq.heappop(self._awaited)
@@ -153,7 +155,7 @@ class Sparing:
         return missed
 
     def _tell(self, missed: int | None) -> Iterator[PassedOver]:
-        """The next that was left out; not where a frame before it was lost, which it may be made from."""
+        """Report the next spared frame, unless a frame before it was lost: it may depend on that one."""
         pts = heapq.heappop(self._waiting)
         if missed is not None and pts > missed:
             return
@@ -163,5 +165,5 @@ class Sparing:
         yield PassedOver(pts)
 
     def _was_told(self, pts: int) -> bool:
-        """Whether it was, lately."""
+        """Whether a frame with this pts was reported as passed over recently."""
         return self._packets - self._told.get(pts, -KNOWN_PACKETS) < KNOWN_PACKETS

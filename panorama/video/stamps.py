@@ -1,4 +1,4 @@
-"""Presentation stamps as the container gives them enter; strictly increasing ones leave."""
+"""Presentation timestamps as the container gives them come in; strictly increasing ones go out."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from panorama.frames import FrameTimes
 from panorama.video.reader import FrameTable
 
 STEPS_BACK = 4
-"""Frames by which a clock goes back at least that has started over; decoders and jitter go back by less."""
+"""A clock that starts over goes back by at least this many frames; reordering and jitter go back by less."""
 
 FAR_STEPS = 16
-"""No codec shows a frame so many later, or earlier, than it is decoded."""
+"""No codec moves a frame by this many places between decoding and display."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What a packet says before it is decoded."""
+    """The timestamps of a packet, and whether it is a keyframe; known before decoding."""
 
     pts: int | None
     dts: int | None
@@ -40,11 +40,11 @@ Stamped = TypeVar("Stamped", bound=_HasPts)
 def starts_over(clock: int, last: int, began: float, ticks_per_frame: int, time_base: Fraction) -> bool:
     """Whether a clock that went from `last` back to `clock` has started over.
 
-    By more than a second; or, as pieces shorter than that do which are joined end to end, by half of the way
-    or more that it went since it began.
+    It has if it went back by more than a second. Since files shorter than that may be joined end to end, it
+    also has if it went back by at least STEPS_BACK frames and half of the time since it began.
 
     Args:
-        began: what it showed when it began; -inf for more than a second alone to count.
+        began: its value when it began; -inf to apply only the first rule.
     """
     back = last - clock
     least = max(STEPS_BACK * ticks_per_frame, (last - began) / 2)
@@ -52,23 +52,23 @@ def starts_over(clock: int, last: int, began: float, ticks_per_frame: int, time_
 
 
 def far_ticks(ticks_per_frame: int, time_base: Fraction) -> int:
-    """Ticks by which two frames are far apart: above a second, and above what frames are reordered by."""
+    """Ticks beyond which two frames are far apart: a second, but at least what reordering can explain."""
     return max(round(1 / time_base), FAR_STEPS * ticks_per_frame)
 
 
 def is_stray(stamp: int, before: int, behind: int, far: int) -> bool:
-    """Whether a stamp is far from that before and that behind it, which are not from each other.
+    """Whether a stamp is far from the stamps before and after it, which are close to each other.
 
-    A bit that was lost on the way leaves such a one, seconds or hours off. No clock started over there.
+    A bit error in transmission causes such a stamp, seconds or hours off. The clock did not start over there.
     """
     return abs(stamp - before) > far and abs(stamp - behind) > far and abs(behind - before) <= far
 
 
 def has_stray(stamps: Sequence[Stamp], far: int) -> bool:
-    """Whether of packets in decoding order one has a stray stamp, or the first one that is far ahead.
+    """Whether packets in decoding order include a stray stamp, or begin with one that is far ahead.
 
-    Where nothing was shown for a while, too, a reference is decoded between frames from before the pause, or
-    such a frame between those behind it. No stray is what lies near an end of another leap close by.
+    A pause looks similar: a reference frame from after it may be decoded between frames from before it, or
+    the other way round. So a stamp close to either end of another leap nearby is not stray.
     """
     pts = np.array([stamp.pts for stamp in stamps if stamp.pts is not None], np.int64)
     steps = np.diff(pts)
@@ -84,7 +84,7 @@ def has_stray(stamps: Sequence[Stamp], far: int) -> bool:
 
 
 def with_behind(some: Iterator[Stamped]) -> Iterator[tuple[Stamped, int | None]]:
-    """Each frame or packet, and the pts of the one behind it; None behind the last."""
+    """Each frame or packet with the pts of the next one; None for the last."""
     held = next(some, None)
     for one in some:
         assert held is not None
@@ -95,13 +95,14 @@ def with_behind(some: Iterator[Stamped]) -> Iterator[tuple[Stamped, int | None]]
 
 
 class FrameClock:
-    """Repairs stamps of frames in presentation order.
+    """Repairs the stamps of frames in presentation order.
 
-    A missing or repeated stamp continues at the frame rate, a stray one between its neighbours, and a clock
-    that starts over (files joined end to end) continues where it was.
+    It replaces a missing or repeated stamp by continuing at the frame rate, and a stray one by a value
+    between its neighbours. If the clock starts over (files joined end to end), the stamps continue where they
+    were.
 
     Attributes:
-        repairs: how many stamps were changed.
+        repairs: number of stamps changed.
         broken: whether stamps were missing or started over, so that they do not identify a frame.
     """
 
@@ -117,7 +118,12 @@ class FrameClock:
         self.broken = False
 
     def next(self, raw: int | None, behind: int | None = None) -> int:
-        """The stamp of the next frame, which has the raw one; `behind` is that of the frame behind it."""
+        """The repaired stamp of the next frame.
+
+        Args:
+            raw: its stamp; None if it has none.
+            behind: raw stamp of the frame after it, needed to recognise a stray; None if unknown.
+        """
         last, last_raw = self._last, self._last_raw
         if (
             (raw is not None and last is not None)
@@ -142,7 +148,8 @@ class FrameClock:
                 self._offset += last + self._step - stamp
                 stamp = last + self._step
             elif last is not None and stamp <= last:
-                # One that at least moves on is nudged only, so that one repair does not push all that follow.
+                # Advance by one tick only if the raw stamp increases, so that one repair does not shift all
+                # frames that follow.
                 moves_on = last_raw is not None and raw > last_raw
                 stamp = last + (1 if moves_on else self._step)
         self.repairs += stamp != expected
@@ -162,13 +169,14 @@ def table_of(
     order_only: bool,
     can_seek: bool,
 ) -> FrameTable:
-    """The frame table from packets in decoding order.
+    """The frame table of packets in decoding order.
 
     Args:
         stamps: packets that show a frame.
-        first_pts: of the first frame that really decodes: packets shown before it are not decodable.
-        order_only: whether stamps are good for their order alone (see decoding.Source).
-        can_seek: whether the container gives the same stamps after a seek.
+        first_pts: pts of the first frame that decodes; packets shown before it cannot be decoded. None if
+            unknown.
+        order_only: whether stamps are right only in their order (see `probing.Source`).
+        can_seek: whether frames have the same stamps after a seek.
     """
     pieces = [
         _restamp_last_anchor(piece, ticks_per_frame) for piece in _pieces(stamps, ticks_per_frame, time_base)
@@ -190,8 +198,8 @@ def table_of(
 
 
 def _pieces(stamps: Sequence[Stamp], ticks_per_frame: int, time_base: Fraction) -> list[list[Stamp]]:
-    """Runs of packets on one clock: files joined end to end start over, and sorting must not mix them."""
-    # In decoding order dts only rises; pts goes to and fro, and tells nothing of short pieces.
+    """Split packets into runs on one clock: joined files start over, and sorting must not mix them."""
+    # In decoding order dts only increases; pts goes back and forth, and cannot reveal short pieces.
     by_dts = any(stamp.dts is not None for stamp in stamps)
     pieces: list[list[Stamp]] = [[]]
     last: int | None = None
@@ -210,9 +218,9 @@ def _pieces(stamps: Sequence[Stamp], ticks_per_frame: int, time_base: Fraction) 
 
 
 def _restamp_last_anchor(piece: list[Stamp], ticks_per_frame: int) -> list[Stamp]:
-    """Corrects the last reference frame of an MPEG program stream, stamped as the B-frame before it.
+    """Correct the last reference frame of an MPEG program stream, which has the stamp of the next B-frame.
 
-    The parser stamps a reference frame when it meets the next one; the last one it never does.
+    The parser stamps a reference frame when it reaches the next one, so never the last one.
     """
     for at in range(len(piece) - 2, max(-1, len(piece) - 12), -1):
         anchor, after = piece[at], piece[at + 1]
@@ -224,7 +232,7 @@ def _restamp_last_anchor(piece: list[Stamp], ticks_per_frame: int) -> list[Stamp
 
 
 def shows_frame(codec: str, head: int, tail: int) -> bool:
-    """Whether a packet shows a frame; VP8 and VP9 may hide reference frames in packets of their own.
+    """Whether a packet shows a frame; VP8 and VP9 may have hidden reference frames in separate packets.
 
     Args:
         head, tail: the packet's first and last byte.

@@ -1,4 +1,4 @@
-"""An open video and a stretch of its time enter; a reader leaves to which the stretch is the whole video."""
+"""An open video and a stretch of its time come in; a reader of that stretch as a whole video goes out."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from panorama.video.reader import FrameTable, VideoFrame, VideoReader, seconds_b
 
 
 class StretchReader(VideoReader):
-    """Some seconds of another reader's video, from a keyframe on; frames and times count from their first.
+    """Some seconds of another reader's video, from a keyframe on; frames and times count from that keyframe.
 
     Args:
-        video: closed with this one.
-        start_seconds: the stretch begins at the last keyframe that is not after it. Anything but 0 takes a
-            scan of the whole file.
-        seconds: how long it is.
+        video: the reader, which is closed with this one.
+        start_seconds: the stretch begins at the last keyframe not after this. If above 0, the whole file is
+            scanned.
+        seconds: length of the stretch.
     """
 
     def __init__(self, video: VideoReader, start_seconds: float, seconds: float) -> None:
@@ -33,7 +33,7 @@ class StretchReader(VideoReader):
 
     @property
     def first_frame(self) -> int:
-        """Where the stretch begins in the video, a number of a frame."""
+        """Index, in the whole video, of the stretch's first frame."""
         return self._first
 
     def _scan(self) -> FrameTable:

@@ -1,1 +1,1 @@
-"""Networks in a process of their own beside the one that indexes: `client` starts it, `server` runs in it."""
+"""Runs the networks in a separate process beside the one that indexes: `client` starts it, `server` is it."""

@@ -1,7 +1,7 @@
-"""Messages between this process and one that it started: objects enter one end of a pipe, the same leave.
+"""Objects come in at one end of a pipe to another process; the same objects go out at the other.
 
-A message is pickled; arrays go beside it as they lie in memory. Both ends are this program, so nothing is
-unpickled that others wrote.
+A message is pickled, and arrays follow it as they are in memory. Both ends are this program, so nothing from
+others is unpickled.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
 
 PIPE_BYTES = 1 << 20
-"""Asked of the system for a pipe: some pictures at once instead of a tenth of one."""
+"""Requested capacity of a pipe: a few pictures, instead of a tenth of one."""
 
 
 def widen(stream: IO[bytes]) -> None:
-    """Let more lie in a pipe, where the system can do that."""
+    """Enlarge a pipe's capacity, if the system supports that."""
     with contextlib.suppress(ImportError, AttributeError, OSError):
         import fcntl
 
@@ -30,7 +30,7 @@ def send(stream: IO[bytes], message: Any) -> None:
     """Write a message and flush.
 
     Raises:
-        OSError: nobody reads at the other end.
+        OSError: the other end was closed.
     """
     beside: list[pickle.PickleBuffer] = []
     head = pickle.dumps(message, protocol=5, buffer_callback=beside.append)
@@ -42,7 +42,7 @@ def send(stream: IO[bytes], message: Any) -> None:
 
 
 def receive(stream: IO[bytes]) -> Any:
-    """The next message.
+    """Read the next message.
 
     Raises:
         EOFError: the other end was closed, or its process has ended.
@@ -54,7 +54,7 @@ def receive(stream: IO[bytes]) -> Any:
 
 
 def _exactly(stream: IO[bytes], length: int) -> bytearray:
-    """So many bytes; arrays made of them can be written to."""
+    """Read exactly `length` bytes; a bytearray, so that arrays based on it are writable."""
     data = bytearray(length)
     rest = memoryview(data)
     while rest:

@@ -1,7 +1,7 @@
-"""Models enter; the same leave, their networks run by a process of its own beside this one.
+"""Models come in; the same models go out, with their networks running in a separate process.
 
-Decoding, the gate and tracking are Python around short calls, and so is feeding a network: in one process
-they wait for each other's turn with the interpreter.
+Decoding, the gate and tracking are Python code around short calls, and so is feeding a network. In one
+process they would wait for each other's turn with the interpreter.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from panorama.worker.server import EMBEDDER, PROPOSER, Answer, Request
 from panorama.worker.starting import end, possible, start, started_ahead
 
 LEAVE_SECONDS = 5.0
-"""How long the process may take to notice that nobody asks any more."""
+"""How long the process may take to end after its input was closed."""
 
 
 @contextlib.contextmanager
 def beside(proposer: Proposer, embedder: Embedder) -> Iterator[tuple[Proposer, Embedder]]:
-    """The models, run by a process that is started when the first is loaded and ends with the block.
+    """The models, run by a process that starts when a model is first used and ends with the block.
 
-    As they are where they are not ours, where a network is loaded here already, and where no such process is
-    possible.
+    The models themselves if the proposer is not one of ours, a network is loaded in this process already, the
+    embedder has a network that is not one of ours, or no separate process is possible.
     """
     if not possible() or not _loads_late(proposer) or not _ready(embedder):
         yield proposer, embedder
@@ -57,15 +57,17 @@ def _loads_late(model: Proposer | Embedder) -> bool:
 
 
 def _ready(embedder: Embedder) -> bool:
-    """Whether it may run there, or needs no network."""
+    """Whether it can run in the separate process, or needs no network."""
     return _loads_late(embedder) or (not isinstance(embedder, LateEmbedder) and embedder.precision is None)
 
 
 class ModelProcess:
     """A process that runs the networks of two folders; see `panorama.worker.server`.
 
+    It is started by the first request, unless `start_ahead` has started it.
+
     Args:
-        proposer, embedder: the folders; None where what embeds needs no network.
+        proposer, embedder: the folders; no embedder (None) if it needs no network.
     """
 
     def __init__(self, proposer: str, embedder: str | None) -> None:
@@ -82,28 +84,29 @@ class ModelProcess:
         self._held = Flag() if ahead is None else ahead.held
 
     def hold(self, held: bool) -> None:
-        """Have the networks stand still, or go on; within milliseconds, whatever they were asked."""
+        """Pause the networks, or let them go on; takes effect within milliseconds, even during a request."""
         self._held.set(held)
 
     def load(self, model: str) -> None:
-        """Load a model's network there.
+        """Load a model's network in the process.
 
         Raises:
-            ModelError: its weights are not those of its recipe.
+            ModelError: its weights are not those of its recipe, or the process has ended.
         """
         self.ask(model, "load").result()
 
     def kill(self) -> None:
-        """End the process at once; who waits for an answer gets an error."""
-        self._over = True  # not under the lock, which is held by who waits for room in the pipe
+        """End the process at once; pending requests get an error."""
+        self._over = True  # without the lock, which a thread may hold while it waits for room in the pipe
         if self._process is not None:
             self._process.kill()
 
     def ask(self, model: str, step: str, *arguments: Any) -> Later[Any]:
-        """Begin a step of a model; the process is started for the first.
+        """Begin a step of a model; starts the process if necessary.
 
         Raises:
-            ModelError: the process has ended; so does the result.
+            ModelError: the process has ended or cannot be started. The result raises it if the process ends
+                before it answers.
         """
         slot = _Slot()
         with self._lock:
@@ -131,7 +134,7 @@ class ModelProcess:
             listener = threading.Thread(
                 target=self._listen, args=(process,), name="panorama models", daemon=True
             )
-            self._process = process  # the listener asks for it
+            self._process = process  # the listener needs it
             try:
                 listener.start()
             except RuntimeError as exc:
@@ -149,13 +152,13 @@ class ModelProcess:
                 while True:
                     answer: Answer = receive(process.stdout)
                     self._waiting.pop(answer.number).fill(answer)
-        except BaseException as exc:  # not enough memory for an answer, say: those who wait must not wait on
+        except BaseException as exc:  # such as no memory for an answer: pending requests must get an error
             self._why = exc
             process.kill()
         self._give_up()
 
     def _give_up(self) -> None:
-        """No answer will come any more."""
+        """Answer all pending requests with an error, because the process has ended."""
         self._over = True
         assert self._process is not None
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -166,9 +169,9 @@ class ModelProcess:
                 slot.fill(Answer(number, None, _ended(self._process, self._why), 0.0))
 
     def close(self) -> None:
-        """End the process, if it was started; no thread that loads networks ahead starts it afterwards."""
+        """End the process if it was started; afterwards no thread can start it any more."""
         self._over = True
-        if not self._lock.acquire(timeout=LEAVE_SECONDS):  # held by who waits for room in the pipe
+        if not self._lock.acquire(timeout=LEAVE_SECONDS):  # a thread holds it and waits for room in the pipe
             self.kill()
             self._lock.acquire()
         self._lock.release()
@@ -191,7 +194,7 @@ class ModelProcess:
 
 
 class _Slot:
-    """Where an answer is put and waited for."""
+    """A place for one answer, to wait for."""
 
     def __init__(self) -> None:
         self._there = threading.Event()
@@ -230,9 +233,10 @@ def _not_started(error: Exception) -> ModelError:
 
 
 class _There:
-    """What both models share whose network the process runs.
+    """The common part of both models whose networks the process runs.
 
     Args:
+        process: the process.
         model: PROPOSER or EMBEDDER.
     """
 
@@ -241,7 +245,7 @@ class _There:
         self._known: dict[str, Any] | None = None
 
     def _fact(self, name: str) -> Any:
-        """What is known once the network is loaded there."""
+        """A fact of the model that is known once the process has loaded its network; loads it."""
         if self._known is None:
             self.load()
             self._known = self._ask("facts").result()
@@ -252,13 +256,13 @@ class _There:
 
     @property
     def precision(self) -> Precision:
-        """What it runs in; loads it."""
+        """The number format of the network; loads it."""
         found: Precision = self._fact("precision")
         return found
 
     @property
     def device(self) -> object:
-        """Where it runs; loads it."""
+        """The device of the network; loads it."""
         return self._fact("device")
 
     def load(self) -> None:
@@ -266,20 +270,20 @@ class _There:
         self._process.load(self._model)
 
     def use_threads(self, count: int) -> None:
-        """Give a network so many threads there."""
+        """Set the number of threads of each network in the process."""
         self._ask("use_threads", count).result()
 
     def hold(self, held: bool) -> None:
-        """Stand still until told otherwise; the other model of the process does so too."""
+        """Pause, or go on; applies to both models of the process."""
         self._process.hold(held)
 
     def give_up(self) -> None:
-        """End the process, whatever it does."""
+        """End the process at once, even during a request."""
         self._process.kill()
 
 
 class ProposerBeside(_There, Proposer):  # type: ignore[misc, override]
-    """A proposer whose network the process runs."""
+    """A proposer whose network runs in the process."""
 
     def __init__(
         self, late: LateProposer, process: ModelProcess, settings: ProposalSettings | None = None
@@ -293,17 +297,17 @@ class ProposerBeside(_There, Proposer):  # type: ignore[misc, override]
         return self.propose_later(images).result()
 
     def propose_later(self, images: Sequence[Image]) -> Later[list[Any]]:
-        """The same, begun."""
+        """Like `propose`, but returns at once."""
         return self._ask("propose", self.settings.side, self.settings.zoom, list(images))
 
     def at_side(self, side: int, zoom: int = 1) -> ProposerBeside:
-        """The proposer with an input of that side."""
+        """The proposer with another input side and zoom; itself if nothing differs."""
         other = self.settings.at_side(side, zoom)
         return self if other == self.settings else ProposerBeside(self._late, self._process, other)
 
 
 class EmbedderBeside(_There, Embedder):  # type: ignore[misc, override]
-    """An embedder whose network the process runs."""
+    """An embedder whose network runs in the process."""
 
     def __init__(self, late: LateEmbedder, process: ModelProcess) -> None:
         super().__init__(process, EMBEDDER)
@@ -326,7 +330,7 @@ class EmbedderBeside(_There, Embedder):  # type: ignore[misc, override]
         return self.embed_to_later(images, last).result()
 
     def embed_to_later(self, images: Sequence[Image], last: int) -> Later[NDArray[np.float32]]:
-        """The same, begun."""
+        """Like `embed_to`, but returns at once."""
         return self._ask("embed_to", list(images), last)
 
     def embed(self, images: Sequence[Image], exit: int | None = None) -> NDArray[np.float32]:
@@ -335,5 +339,5 @@ class EmbedderBeside(_There, Embedder):  # type: ignore[misc, override]
         return found
 
     def cohort(self) -> NDArray[np.float32]:
-        """(exits, N, dim) float32 of foreign training pictures."""
+        """(exits, N, dim) float32 vectors of unrelated training pictures."""
         return self._late.cohort()

@@ -1,4 +1,4 @@
-"""A flag in memory that two processes see: one of them sets it, the other stands still while it is set."""
+"""A flag in memory shared by two processes: one sets it, and the other pauses while it is set."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import tempfile
 import time
 
 STEP_SECONDS = 0.002
-"""How often who stands still looks whether to go on."""
+"""Interval at which a paused process checks the flag."""
 
 
 class Flag:
     """One byte of an open file without a name.
 
     Args:
-        descriptor: of the file; None makes one. It stays open for as long as it may be handed on.
+        descriptor: descriptor of the file; None creates a file.
 
     Attributes:
-        descriptor: what another process, started with it (`pass_fds`), makes the same flag of.
+        descriptor: pass it to another process (`pass_fds`), which makes the same flag from it. It stays open
+            until `close`.
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
@@ -26,16 +27,16 @@ class Flag:
         self._bytes = mmap.mmap(self.descriptor, 1)
 
     def set(self, held: bool) -> None:
-        """Hold the other process, or let it go on."""
+        """Pause the other process, or let it go on."""
         self._bytes[0] = held
 
     def wait(self) -> None:
-        """Return when the flag is not set: at once, if it is not."""
+        """Wait while the flag is set."""
         while self._bytes[0]:
             time.sleep(STEP_SECONDS)
 
     def close(self) -> None:
-        """Let go of it here."""
+        """Release it in this process; the other process keeps its own mapping."""
         self._bytes.close()
         os.close(self.descriptor)
 

@@ -1,6 +1,7 @@
-"""The process that runs the networks: requests enter by its input, answers leave by its output.
+"""Requests come in through this process's input; answers from its networks go out through its output.
 
-`panorama.worker.client` starts it. It ends when its input does, so also when who started it was killed.
+`panorama.worker.client` starts the process. It ends when its input is closed, which also happens if the
+process that started it is killed.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ PROPOSER, EMBEDDER = "proposer", "embedder"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of one of the models.
+    """A request to one of the models.
 
     Attributes:
-        number: of the request; its answer has the same.
-        model: PROPOSER or EMBEDDER; what is asked of one is answered in order, and beside the other's.
+        number: number of the request; its answer has the same.
+        model: PROPOSER or EMBEDDER. Each answers its requests in order, and in parallel to the other.
         step: name of a method of `_Served`.
-        arguments: of that method.
+        arguments: arguments for that method.
     """
 
     number: int
@@ -48,12 +49,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a request.
+    """The result of a request.
 
     Attributes:
-        value: what the method returned, None where it failed.
-        error: what it raised.
-        processor_seconds: time that its thread was given a core; other threads of a network are not in it.
+        number: that of the request.
+        value: what the method returned; None if it failed.
+        error: what it raised; None if it did not.
+        processor_seconds: processor time of its thread, without other threads of a network.
     """
 
     number: int
@@ -77,15 +79,15 @@ class _Served:
         """Load the network."""
         Threads.here().apply()
         self._model.load()
-        Threads.here().apply()  # also for what only this has brought, torch
+        Threads.here().apply()  # again, for libraries that loading has imported, such as torch
         self._model.rest_by(self._hold.wait)
 
     def use_threads(self, count: int) -> None:
-        """Give a network so many threads."""
+        """Set the number of threads of each network."""
         replace(Threads.here(), network=count).apply()
 
     def facts(self) -> dict[str, Any]:
-        """What it runs in."""
+        """The number format and device of the network; for an embedder also its multiply-adds."""
         return {"precision": self._model.precision, "device": str(self._model.device)} | (
             {"macs": self._model.macs} if isinstance(self._model, Embedder) else {}
         )
@@ -104,7 +106,7 @@ class _Served:
 
 
 class _Server:
-    """Answers requests, each model's in a thread of its own."""
+    """Answers requests, with one thread for each model; starts loading both networks at once."""
 
     def __init__(
         self,
@@ -120,11 +122,11 @@ class _Server:
         served = {name: _Served(model, hold) for name, model in models.items()}
         for name, one in served.items():
             threading.Thread(target=self._serve, args=(name, one), daemon=True).start()
-        # At once: who starts this process wants them, and may not be ready to ask yet.
+        # Load now: the process that started this one needs them, and may not be ready to request it yet.
         threading.Thread(target=_load_in_turn, args=(list(served.values()),), daemon=True).start()
 
     def run(self) -> None:
-        """Until there are no more requests."""
+        """Receive requests until the input is closed."""
         with contextlib.suppress(EOFError):
             while True:
                 request = receive(self._requests)
@@ -138,15 +140,15 @@ class _Server:
                 with self._sending:
                     send(self._answers, answer)
             except OSError:
-                os._exit(0)  # nobody waits for answers any more
+                os._exit(0)  # the other process has gone
             except BaseException:
                 traceback.print_exc()
-                os._exit(1)  # an answer that never comes would be waited for without end
+                os._exit(1)  # else the other process would wait for this answer for ever
 
 
 def _load_in_turn(served: list[_Served]) -> None:
     for one in served:
-        with contextlib.suppress(Exception):  # who asks for it meets it again
+        with contextlib.suppress(Exception):  # a request for this model gets the same error
             one.load()
 
 
@@ -161,7 +163,7 @@ def _answered(request: Request, served: _Served) -> Answer:
 
 
 def _portable(error: BaseException) -> Exception:
-    """The error where it can be sent, else one that says the same; with where it was raised as a note."""
+    """The error if it can be pickled, else a RuntimeError with its text; its traceback is added as a note."""
     told = "".join(traceback.format_exception(error)).rstrip()
     try:
         sent = pickle.loads(pickle.dumps(error))
@@ -174,18 +176,18 @@ def _portable(error: BaseException) -> Exception:
 
 
 def main(proposer: str, embedder: str | None, hold: int) -> None:
-    """Serve the models of two folders.
+    """Serve the models of two folders until standard input is closed.
 
     Args:
-        embedder: None where what embeds is not made of files.
-        hold: descriptor of the flag that makes the networks stand still.
+        proposer, embedder: the folders; no embedder (None) if it needs no network.
+        hold: descriptor of the flag that pauses the networks.
     """
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever is printed here is no answer
+    os.dup2(2, 1)  # whatever is printed goes to stderr, not among the answers
     widen(requests)
     widen(answers)
     lower_priority(alone=True)
-    # What is wrong with a folder is told to who asks for its model: here nobody may.
+    # Open the folders on demand, so that an error in one goes to whoever requests its model.
     models: dict[str, Late[Proposer | Embedder]] = {
         PROPOSER: Late(lambda: LateProposer(open_model(proposer, "proposer")))
     }

@@ -1,7 +1,7 @@
-"""The folders of two models enter; the process that runs their networks leaves, started.
+"""The folders of two models come in; a process that runs their networks goes out.
 
-The command line starts it before it is loaded itself: both take as long, and there are two cores. So nothing
-here loads what takes time.
+The command line starts it before it loads its own modules: both take about as long, and there are at least
+two cores. So this module must not import anything slow.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from panorama.threads import cores_here
 from panorama.worker.flag import Flag
 
 ALONE = {"OPENBLAS_NUM_THREADS": "1"}
-"""Its products of numpy are small: the other threads would spin after each, on cores that are wanted."""
+"""The process computes only small products in numpy; more threads would spin after each, on busy cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """A process that was started before anybody asked for it.
+    """A process that was started before it is needed.
 
     Attributes:
-        process: of two models; it ends when the pipe to it is closed, or we are gone.
+        process: the process of two models; it ends when its input is closed, also by the end of this one.
         held: the flag that it was started with.
     """
 
@@ -33,10 +33,10 @@ class Ahead:
 
 
 def possible() -> bool:
-    """Whether networks may run in a process of their own.
+    """Whether networks can run in a separate process.
 
-    Not on a single core, nor in a program that was frozen (PyInstaller): it has no interpreter to start, and
-    would start itself.
+    Not on a single core, nor in a frozen program (PyInstaller), which would start itself because it has no
+    interpreter.
     """
     return cores_here() > 1 and bool(sys.executable) and not getattr(sys, "frozen", False)
 
@@ -45,13 +45,13 @@ _ahead: dict[tuple[str, str | None], Ahead] = {}
 
 
 def start_ahead(proposer: str, embedder: str | None) -> None:
-    """Start the process for whoever will ask for it; see `start`."""
+    """Start the process now, to be taken with `started_ahead`; see `start`."""
     held = Flag()
     _ahead[proposer, embedder] = Ahead(start(proposer, embedder, held), held)
 
 
 def started_ahead(proposer: str, embedder: str | None) -> Ahead | None:
-    """The process of these folders that was started, for the first who asks; that of others is ended."""
+    """Take the process started ahead for these folders, if any; ends those for other folders."""
     found = _ahead.pop((proposer, embedder), None)
     while _ahead:
         _, other = _ahead.popitem()
@@ -61,20 +61,20 @@ def started_ahead(proposer: str, embedder: str | None) -> Ahead | None:
 
 
 def start(proposer: str, embedder: str | None, held: Flag) -> subprocess.Popen[bytes]:
-    """A process that loads the networks of two folders and waits for requests.
+    """Start a process that loads the networks of two folders and waits for requests.
 
     Args:
-        embedder: None where what embeds needs no network.
-        held: while it is set, the networks stand still.
+        proposer, embedder: the folders; no embedder (None) if it needs no network.
+        held: while this flag is set, the networks pause.
 
     Raises:
-        OSError: the system starts none.
+        OSError: the system cannot start it.
     """
     code = (
         f"import sys; sys.path[:] = {_path()!r}; from panorama.worker.server import main; "
         f"main({proposer!r}, {embedder!r}, {held.descriptor})"
     )
-    # In a session of its own: Ctrl-C is for us, and by our end it learns of it.
+    # In a session of its own, so that Ctrl-C interrupts only this process, whose end then ends that one.
     return subprocess.Popen(
         [sys.executable, "-c", code],
         stdin=subprocess.PIPE,
@@ -86,16 +86,16 @@ def start(proposer: str, embedder: str | None, held: Flag) -> subprocess.Popen[b
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a process that nobody has asked anything."""
+    """Kill a process that has had no requests, and wait for its end."""
     process.kill()
     process.communicate()
 
 
 def _path() -> list[str]:
-    """Where modules are looked for, here as there.
+    """The module search path for the new process: that of this one, and the place of this package.
 
-    What is no text Python ignores, and its repr is no code. Relative folders were meant from where this
-    process was when it imported us: so our own place is added.
+    Entries that are not text are left out: Python ignores them, and their repr need not be code. The place of
+    this package is added because relative entries refer to the working directory when it was imported.
     """
     return [entry for entry in sys.path if isinstance(entry, str)] + [
         str(Path(__file__).resolve().parents[2])
