@@ -1,14 +1,14 @@
-"""Everything at once in one library: questions, second openings, examples, indexing that is killed, removal.
+"""Everything at once in one library: queries, second openings, examples, indexing that is killed, removal.
 
     python tests/bench/together.py ../shared/footage --seconds 200
 
-One program keeps the library open twice and opens it again and again, in threads: one asks questions, one
-asks a library that it opens for each question, one registers and forgets. At the same time `panorama index`
-runs over pieces of a clip and is interrupted or killed at random, videos are removed and data files merged.
-Nobody may meet an error that is not about what was asked for, and at the end the catalog must be sound and
-every video answer. Status 1 otherwise.
+One program works in several threads. It keeps the library open twice: one thread queries the first, one
+registers and forgets entities in the second. A third thread opens the library for each query. Meanwhile
+`panorama index` runs on pieces of a clip and is interrupted or killed at random, and `panorama remove` and
+`panorama compact` take videos out and merge data files. Nobody may get an error that is not about the request
+itself. At the end the catalog must be sound and every video must answer. Exit status 1 otherwise.
 
-It prints how often each was done and the errors by kind.
+Prints how often each was done, and the errors by kind.
 """
 
 from __future__ import annotations
