@@ -159,7 +159,7 @@ def flip(sample: Sample) -> Sample:
 
 
 def paste_things(rng: np.random.Generator, store: Store, sample: Sample, mix: dict[str, Any]) -> Sample:
-    """The sample with one to twelve kinds of cut-outs on it, later ones covering earlier ones."""
+    """The sample with two to twelve cut-outs pasted on it, some repeated; later ones cover earlier ones."""
     image = sample.image.copy()
     height, width = image.shape[:2]
     owner = np.zeros((height, width), np.uint8)  # number of the cut-out at each pixel, 0 for none

@@ -39,7 +39,7 @@ PART_SIDE = 128
 
 
 def cohort_items(items: Sequence[Item], size: int = COHORT_SIZE, seed: int = 0) -> list[Item]:
-    """At most `size` opaque items, one per class or instance, taken from the sources in turn."""
+    """At most `size` items, one per class or instance, from the sources in turn; no transparent files."""
     rng = np.random.default_rng(seed)
     queues: dict[str, list[Item]] = {}
     seen: set[str] = set()
