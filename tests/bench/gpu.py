@@ -9,8 +9,8 @@ calls, including resizing, colour, boxes and suppression, which stay on the CPU;
 the transfers. Agreement: regions and vectors compared with the CPU's in float32. On a GPU, float32
 convolutions round to TF32 unless torch is configured otherwise. Index: `panorama index` of the clips with
 each device, each time into a new library. If FOOTAGE has eval/truth.json, F1 and AP of its album in the last
-library, as `panorama evaluate --truth` computes them, without entities that the clips do not show. `--device
-cpu` compares the CPU with itself.
+library, as `panorama evaluate --truth` computes them, without entities that the clips do not show. With
+`--device cpu` the CPU is compared with itself.
 """
 
 from __future__ import annotations

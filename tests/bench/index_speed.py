@@ -1,4 +1,4 @@
-"""Index time divided by decode-only time, stage by stage, and speed as a multiple of real time.
+"""Index throughput divided by decode-only throughput, stage by stage, and speed as a multiple of real time.
 
     python tests/bench/index_speed.py ../shared/footage --work /tmp/bench-work --rounds 3
     python tests/bench/index_speed.py ../shared/footage --work /tmp/bench-work --only hd --rounds 2
@@ -13,8 +13,8 @@ index counts the whole command, from the start of its interpreter to its end. It
 it: the same command on a clip of one second. `by core time` is the same ratio for the CPU time of all cores,
 which other work on the computer hardly changes.
 
-The index decodes small pictures with one thread and leaves the other cores to later stages. `decoding with
-its threads` is the ratio to a loop that decodes with as many threads as the index does.
+The index decodes small pictures with one thread and leaves the other cores to later stages.
+`decoding with its threads` is the ratio to a loop that decodes with as many threads as the index does.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ The archive is indexed at several rates, and its album registered with the look-
 track is a run of first or last crops that resemble the entity no more than strangers do (a normalised value
 of 0 or less), beside a crop that clearly resembles it more. If the run is long enough, it is left out, up to
 half-way to that crop. A sample shows the entity if its box overlaps the drawn one by 0.3, or shares half of
-the smaller one; frames that the truth ignores do not count. F1 and AP are of frames, as in `panorama
-evaluate`.
+the smaller one; frames that the truth ignores do not count. F1 and AP are of frames, as in
+`panorama evaluate`.
 """
 
 from __future__ import annotations
