@@ -4,8 +4,8 @@
 
 A library of the fixed-camera clips and their entities is queried in three ways: `kept`, in this process,
 which keeps the library open; `anew`, in this process, which opens the library for each query; `command`, the
-real `panorama query`. Every round has an idle phase and then a busy one. In the busy phase the real
-`panorama index` works at its default settings on files of a minute or more from the same cameras. It commits them one
+real `panorama query`. Every round has an idle phase and then a busy one. In the busy phase the real `panorama
+index` works at its default settings on files of a minute or more from the same cameras. It commits them one
 by one, and they are removed afterwards, so that all phases start with the same library. In each phase `kept`
 runs for `--seconds`, `anew` for a quarter of that, and `command` `--commands` times. The statements take
 turns, with a pause between them, shorter than a person's. The table says how many queries of a busy phase
