@@ -1,4 +1,4 @@
-"""The command line: words enter, the Python API is called, tables, JSON and one clear error message leave."""
+"""The command line: words come in, the Python API is called, and tables, JSON or one clear error go out."""
 
 from panorama.cli.main import main, run
 

@@ -22,7 +22,7 @@ NOT_THIS = "panorama.register.not_this"
 
 
 class GreedyNot(click.Command):
-    """Lets --not take every word up to the next option, as shells expand `--not lookalikes/*.jpg`."""
+    """Lets --not take all words up to the next option, as shells expand `--not lookalikes/*.jpg`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         spread: list[str] = []
@@ -36,13 +36,13 @@ class GreedyNot(click.Command):
                 spread += ["--not", word]
             else:
                 spread.append(word)
-        # Without an image behind it, it says that what --video, --track or --crop name is not it.
+        # --not without an image applies to what --video, --track or --crop name.
         ctx.meta[NOT_THIS] = "--not" in args and "--not" not in spread
         return super().parse_args(ctx, spread)
 
 
 def described(entity: Entity) -> str:
-    """One line about one entity."""
+    """One line that describes an entity."""
     rivals = entity.negatives - entity.denied
     unlike = [counted(rivals, "look-alike")] if rivals else []
     unlike += [f"{entity.denied} denied"] if entity.denied else []
@@ -153,11 +153,11 @@ def register_command(
 
 
 def _check_together(given: Mapping[str, Any], denied: bool) -> None:
-    """Refuse arguments of `register` that do not go together, or lack something.
+    """Refuse arguments of `register` that contradict each other or are incomplete.
 
     Args:
-        given: the arguments by the names that they have there.
-        denied: whether --not stands without an image.
+        given: the arguments, by their names in `register_command`.
+        denied: whether --not has no image.
     """
     if given["category"] and given["instance"]:
         raise click.UsageError("--category and --instance contradict each other: it is one of them")
@@ -171,7 +171,7 @@ def _check_together(given: Mapping[str, Any], denied: bool) -> None:
     if name is None:
         raise click.UsageError(f"name the entity: {command('register', 'NAME', 'IMAGE...')}")
     alone = not (pictures or video or seen or given["box"] or given["category"] or given["instance"])
-    for kind, is_one in (("file", os.path.isfile), ("folder", os.path.isdir)):  # a name may be none of a file
+    for kind, is_one in (("file", os.path.isfile), ("folder", os.path.isdir)):  # Path's raise for odd names
         if is_one(name) and (alone or kind == "file"):
             raise click.UsageError(
                 f"{name} is a {kind}: name the entity first, {command('register', 'NAME', 'IMAGE...')}"
@@ -191,7 +191,7 @@ def _check_together(given: Mapping[str, Any], denied: bool) -> None:
 
 
 def _check_known(library: Library, name: str) -> None:
-    """UnknownEntity where there is none of that name, with near names and what may have become of it."""
+    """Raise UnknownEntity if there is no such entity, with similar names and what may have become of it."""
     try:
         library.entity(name)
     except UnknownEntity as exc:
@@ -202,7 +202,7 @@ def _check_known(library: Library, name: str) -> None:
 
 
 def _report(entity: Entity, there: Container[str]) -> None:
-    """Say what an entity has now, and whether it is none of those that were there before."""
+    """Print what an entity has now, and whether it is new: `there` are the names from before."""
     say(described(entity) if entity.name in there else f"new entity {described(entity)}")
     for warning in entity.warnings:
         say(warning)
@@ -263,7 +263,7 @@ def rename_command(ctx: click.Context, name: str, new: str) -> None:
     library = opened(ctx)
     before = library.entity(name).name
     library.rename(name, new)
-    say(f"{before} is now {library.entity(new).name}")  # as they are kept
+    say(f"{before} is now {library.entity(new).name}")  # both names as they are stored
 
 
 @click.command("drop")
@@ -272,7 +272,7 @@ def rename_command(ctx: click.Context, name: str, new: str) -> None:
 def drop_command(ctx: click.Context, names: tuple[str, ...]) -> None:
     """Unregister entities; the footage stays indexed."""
     library = opened(ctx)
-    known = [library.entity(name).name for name in names]  # all or none: an unknown name is to drop nothing
+    known = [library.entity(name).name for name in names]  # all or none: an unknown name must drop nothing
     for name in dict.fromkeys(known):
         library.drop(name)
         say(f"dropped {name}")

@@ -30,7 +30,7 @@ from panorama.store.files.outputs import check_output, refuse_own_files
 
 
 class SqlCommand(click.Command):
-    """Takes SQL that begins with a comment for SQL, not for an option."""
+    """Accepts SQL that begins with a comment, whose -- is not an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [f" {word}" if _is_comment(word) else word for word in args])
@@ -124,12 +124,12 @@ def query_command(
 
 
 def _may_erase(library: Library, asked: Sequence[Statement]) -> bool:
-    """Whether somebody agrees to what the statements erase; asked before any of them is carried out."""
+    """Whether the user agrees to everything that the statements erase; asked before any of them runs."""
     erased = [about for statement in asked if (about := statement.erases) is not None]
     for about in erased:
         with suppress(
             UnknownEntity
-        ):  # one that a statement before it makes, or none: carrying it out says so
+        ):  # an earlier statement creates it, or nobody does: running the statement reports that
             seen = going_with(library, about.entity, about.with_sightings)
             for line in () if seen is None else seen.before():
                 say(line)
@@ -140,7 +140,7 @@ def _may_erase(library: Library, asked: Sequence[Statement]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What becomes of an answer: the format of its rows, and the files to write."""
+    """What to do with an answer: the format of its rows, and the files to write."""
 
     form: str
     out: str | None
@@ -150,7 +150,7 @@ class _Wanted:
     clips: str | None
 
     def check(self, videos: Collection[str] = ()) -> None:
-        """Refuse, before a query runs, what would be written over something else; see `check_output`."""
+        """Refuse, before a query runs, outputs that would overwrite something else; see `check_output`."""
         if self.out is not None:
             check_output(Path(self.out), what="rows", videos=videos)
         if self.sheet is not None:
@@ -161,7 +161,7 @@ class _Wanted:
             refuse_own_files(Path(self.clips))
 
     def write(self, library: Library, result: Result, asked: Sequence[Statement], number: int) -> None:
-        """Write the answer to one of the statements, and say what there is to remark on it."""
+        """Write the answer to statement `number`, and print the remarks on it."""
         if number and self.form == "table":
             click.echo()
         _show(result, self.form, self.out, one_line=len(asked) > 1)
@@ -175,9 +175,9 @@ class _Wanted:
 
 
 def answers(library: Library, asked: Sequence[Statement], limits: Limits) -> Generator[tuple[Result, Left]]:
-    """The answers in order, with the time left to write each; the limits hold until the next is asked for.
+    """The answers in order, with the time left to write each; the limits apply until the next is requested.
 
-    Queries that follow each other are matched together.
+    Successive queries are matched together.
     """
     for is_query, group in groupby(asked, lambda statement: statement.is_query):
         some = list(group)
@@ -187,7 +187,7 @@ def answers(library: Library, asked: Sequence[Statement], limits: Limits) -> Gen
         else:
             results = (library.query(sql, limits=limits) for sql in sqls)
         for statement in some:
-            # What is matched for all of them is matched with the first.
+            # The first of them also does the matching for all others, so it gets the time of all.
             times = len(some) if statement is some[0] else 1
             seconds = None if limits.seconds is None else limits.seconds * times
             with kept(replace(limits, seconds=seconds)) as left:
@@ -201,14 +201,14 @@ _ANY_TEXT = ("", ".txt")
 
 
 def _format(form: str | None, out: str | None) -> str:
-    """The format asked for, else that of the name; UsageError where they contradict each other."""
+    """The format requested, else the one of the file name; UsageError if the two contradict each other."""
     if form == "parquet" and out is None:
         raise click.UsageError(
             "Parquet is bytes for a file, not text for standard output; name one: --out rows.parquet"
         )
     suffix = Path(out).suffix.lower() if out else ""
     if form is not None:
-        # Text of any form may be called .txt, and other suffixes say nothing.
+        # Text in any format may go to .txt or a name without suffix; an unknown suffix allows any format.
         if form == _FORMS.get(suffix, form) or (suffix in _ANY_TEXT and form != "parquet"):
             return form
         other = f", or take a name that ends in .{form}" if f".{form}" in _FORMS else ""
@@ -238,7 +238,7 @@ def _show(result: Result, form: str, out: str | None, one_line: bool) -> None:
             print_data(piece, nl=False)
     elif form == "json":
         for piece in result.pieces("json"):
-            # In strings line ends are escaped: those that are left stand between rows.
+            # Line ends inside strings are escaped, so those that remain separate rows.
             print_data(piece.replace("\n", "") if one_line else piece, nl=False)
         print_data("")
     else:
@@ -246,7 +246,7 @@ def _show(result: Result, form: str, out: str | None, one_line: bool) -> None:
 
 
 def _pictures(library: Library, result: Result, sheet: str | None, clips: str | None) -> tuple[str, ...]:
-    """Write a sheet, clips or both; what was told of files that are no longer what was indexed."""
+    """Write a contact sheet, clips or both; returns the warnings about files that changed since indexing."""
     pictures = AnswerPictures.of(library, result)
     for line in pictures.warnings:
         say(line)
@@ -268,7 +268,7 @@ def _pictures(library: Library, result: Result, sheet: str | None, clips: str | 
 
 
 def _page(library: Library, result: Result, out: Path, most: int, told: Sequence[str]) -> None:
-    """Write a page; what was told before of its videos is not told twice."""
+    """Write a review page; `told` are warnings that were printed already."""
     report = library.page(result, out, most=most)
     for warning in report.warnings:
         if warning not in told:

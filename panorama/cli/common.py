@@ -1,4 +1,4 @@
-"""What commands share: opening the library, and printing rows as a table or as JSON."""
+"""What commands share: opening the library, asking for confirmation, and printing lines, tables and JSON."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from panorama.opening import open_library
 
 
 def opened(ctx: click.Context, *, may_be_new: bool = False) -> Library:
-    """The library that the options name, closed when the command ends.
+    """The library that the options name; it is closed when the command ends.
 
     Raises:
-        LibraryNotFound: there is none; unless it `may_be_new`, and is made when something is to be kept.
+        LibraryNotFound: it does not exist, unless it `may_be_new`: then the first write creates it.
     """
     library = open_library(ctx.find_root().obj["library"], create=None if may_be_new else False)
     ctx.call_on_close(library.close)
@@ -28,10 +28,10 @@ def opened(ctx: click.Context, *, may_be_new: bool = False) -> Library:
 
 
 def stands_alone(ctx: click.Context, name: str, why: str) -> None:
-    """UsageError where another option of the command stands beside the one of that name.
+    """Raise UsageError if any other option is given beside the option `name`.
 
     Args:
-        why: what the option does, for which the others mean nothing.
+        why: what that option does, so that the others make no sense; part of the message.
     """
     options = [
         taken for taken in ctx.command.params if isinstance(taken, click.Option) and taken.expose_value
@@ -43,28 +43,30 @@ def stands_alone(ctx: click.Context, name: str, why: str) -> None:
 
 
 def uris_of(library: Library) -> set[str]:
-    """Where the videos of a library lie, that nothing is written over them."""
+    """The URIs of a library's videos, which no output may overwrite."""
     return set(library.videos().column("uri").to_pylist())
 
 
 def say(text: str) -> None:
-    """A line for people, on stderr."""
+    """Print a line for people, on stderr."""
     click.echo(one_line(text), err=True)
 
 
 def confirmed(question: str, otherwise: str, does: str) -> bool:
-    """Whether somebody says yes; where not, it is said what that leaves.
+    """Whether the user says yes; otherwise print what that means.
 
     Args:
-        otherwise: as 'nothing was erased'; does: what --yes does without asking, as 'erases'.
+        question: to ask, on stderr.
+        otherwise: what a no means, such as 'nothing was erased'.
+        does: what --yes does without asking, such as 'erases'.
 
     Raises:
-        click.Abort: Ctrl-C, or nobody is there who could answer.
+        click.Abort: Ctrl-C, or there is no terminal to answer on.
     """
     try:
         yes = click.confirm(question, err=True)
     except click.Abort:
-        click.echo(err=True)  # the line of the question ends
+        click.echo(err=True)  # end the line of the question
         say(f"{otherwise}; --yes {does} without asking")
         raise
     if not yes:
@@ -73,7 +75,7 @@ def confirmed(question: str, otherwise: str, does: str) -> bool:
 
 
 def size(count: float) -> str:
-    """Bytes for people."""
+    """A number of bytes, for people."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -82,14 +84,14 @@ def size(count: float) -> str:
 
 
 def print_data(text: str, nl: bool = True) -> None:
-    """CSV or JSON on stdout: for programs, so in UTF-8 as in files, whatever a terminal is set to."""
-    # What stands in for stdout within Python, as StringIO, has no encoding and takes text alone.
+    """Print CSV or JSON on stdout; programs read it, so it is UTF-8, whatever the terminal is set to."""
+    # Replacements of stdout within Python, such as StringIO, have no encoding and accept only text.
     is_utf8 = codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8"
     click.echo(text if is_utf8 else text.encode(), nl=nl)
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:
-    """Rows on stdout: an array of objects, or aligned columns."""
+    """Print rows on stdout, as an array of objects or as aligned columns."""
     if as_json:
         objects = [dict(zip(columns, row, strict=True)) for row in rows]
         print_data(json.dumps(objects, indent=1, ensure_ascii=False))

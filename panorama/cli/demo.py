@@ -1,4 +1,4 @@
-"""The command `demo`: the main job, on a sample archive drawn on the spot or on a video of the user."""
+"""The command `demo`: index, register and query, on a sample archive drawn here or on a video of the user."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from panorama.shown.sheet import write_sheet
 from panorama.video import is_gone
 
 EXAMPLE = "most-seen"
-"""The name under which `demo VIDEO` registers what it chose."""
+"""The name under which `demo VIDEO` registers the entity that it chose."""
 
 SAMPLE_RECORDED = RecordingRule(METADATA, "Europe/Berlin")
-"""The sample's clips say when they were recorded; its cameras stand in Berlin."""
+"""The sample's clips hold their recording times; its cameras are in Berlin."""
 
 
 @click.command("demo")
@@ -86,7 +86,7 @@ def _sample(place: Path, where: Path) -> None:
 def _own_video(video: Path, place: Path) -> None:
     if is_gone(video):
         raise VideoError(f"there is no file {video}; name a video, or none to see the sample archive")
-    # A library of its own: what recurs in other videos is not what recurs in this one.
+    # Each video has its own library, so that what recurs in other videos does not count.
     home = hashlib.sha256(str(video.resolve()).encode()).hexdigest()[:8]
     with open_library(place / f"library-{video.stem}-{home}", create=True) as library:
         _index(library, video)
@@ -110,7 +110,7 @@ def _own_video(video: Path, place: Path) -> None:
 
 
 def _go_on(library: Library, name: str, place: Path) -> None:
-    """Commands that go on from here, to be run as they stand."""
+    """Print commands to continue with, ready to be copied."""
     ours = f"panorama --library {shell_word(str(library.path))}"
     sheet = shell_word(str(place / "hits.jpg"))
     sql = f"SELECT tracks WHERE entity = '{name}' AND score >= 0 ORDER BY score DESC LIMIT 20"
@@ -144,7 +144,7 @@ def _sheet(library: Library, names: list[str], out: Path) -> None:
 
 
 def question(sql: str) -> str:
-    """The question in the header of a query file."""
+    """The question in the header of a query file; '' if it has none."""
     for line in sql.splitlines():
         text = line.removeprefix("--").strip()
         if line.startswith("--") and text.startswith("question:"):

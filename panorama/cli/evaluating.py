@@ -1,4 +1,4 @@
-"""Command `evaluate`: a library, a truth and data folders enter, one table of what is measured leaves."""
+"""Command `evaluate`: a library, ground truth and data folders come in; tables of measurements go out."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _percent(value: float | None) -> str:
 
 
 def _spread(values: Sequence[float]) -> str:
-    """Mean and, of several, standard deviation."""
+    """The mean and, for several values, the standard deviation."""
     return f"{np.mean(values):.3f}" + (f" ± {np.std(values):.3f}" if len(values) > 1 else "")
 
 

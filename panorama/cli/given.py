@@ -1,4 +1,4 @@
-"""Words of the command line enter; what they stand for leaves: paths and texts not empty, and seconds."""
+"""Words of the command line come in; paths, texts and seconds go out, none of them empty."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ _EMPTY = "it is empty, as a variable of the shell that is not set"
 
 
 class FilePath(click.Path):
-    """A path; of an empty one Python would make the working directory, or it would pass for none."""
+    """A path that is not empty: Python would take an empty one for the working directory or for none."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path; usage where it is empty."""
+        """The path; a usage error if it is empty."""
         if value == "":
             self.fail(_EMPTY, param, ctx)
         return super().convert(value, param, ctx)
 
 
 class Text(click.ParamType):
-    """Text that would pass for none where it is empty."""
+    """Text that is not empty: empty text would count as not given."""
 
     name = "text"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text; usage where it is empty."""
+        """The text; a usage error if it is empty."""
         if value == "":
             self.fail(_EMPTY, param, ctx)
         return str(value)
@@ -38,7 +38,7 @@ class Seconds(click.ParamType):
     name = "seconds"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """A number of seconds; usage where the text is none."""
+        """The number of seconds; a usage error if the text is no time."""
         if isinstance(value, float):
             return value
         if found := _CLOCK.fullmatch(value.strip()):

@@ -1,4 +1,4 @@
-"""What became of files enters; what `index` says of it leaves: as it comes, as JSON, and in short."""
+"""Outcomes of files come in; what `index` prints about them goes out, as lines, as JSON and as a summary."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ COUNTED = {
     ),
     Reason.DEEPER: ("indexed already, and --quick replaces nothing", ""),
 }
-"""What is told of skipped files by their number alone, before and behind it: an archive that is indexed every
-night has thousands of them, among which what is new would not be seen."""
+"""Reasons for skipping of which only the number of files is printed, with the text before and after it. A
+nightly run over an archive skips thousands of files, among which new ones would be overlooked."""
 
 
 class JsonLines:
-    """Outcomes on stdout where they are asked for; who reads them may leave before the work is done."""
+    """Prints outcomes on stdout if `wanted`; the reader may close the pipe before the work is done."""
 
     def __init__(self, wanted: bool) -> None:
         self._wanted = wanted
@@ -65,10 +65,10 @@ class JsonLines:
 
 
 class IndexTold:
-    """What one run of `index` says: lines on stderr; where asked for, outcomes as JSON on stdout.
+    """What one run of `index` prints: lines on stderr and, with `as_json`, outcomes as JSON on stdout.
 
     Args:
-        verbose: a line also for each file of which there is nothing to say.
+        verbose: also print a line for each file that was only skipped.
     """
 
     def __init__(self, as_json: bool, verbose: bool) -> None:
@@ -79,11 +79,11 @@ class IndexTold:
 
     @property
     def reader_gone(self) -> BrokenPipeError | None:
-        """The error where the reader of the JSON left before its end."""
+        """The error if the reader of the JSON closed the pipe early; else None."""
         return self._json.reader_gone
 
     def hooks(self) -> Hooks:
-        """What to call while it runs."""
+        """The functions for `Library.index` to call while it runs."""
         return Hooks(self._line.start, self._line.progress, self._file, self._wait, self._anew)
 
     def _file(self, outcome: FileOutcome) -> None:
@@ -105,13 +105,13 @@ class IndexTold:
         )
 
     def interrupted(self) -> None:
-        """Say what was done before Ctrl-C."""
+        """Print what was done before Ctrl-C."""
         self._line.clear()
         done = counted(self._kept, "video is", "videos are")
         say(f"{done} done and kept; the same command goes on with the others")
 
     def ended(self, report: IndexReport, seconds: float) -> None:
-        """Tell paths that gave nothing as files are told, then all of it in short."""
+        """Report paths that gave nothing, like files, then print the summary."""
         nothing = [
             *((path, NO_FILE) for path in report.missing),
             *((path, NO_VIDEO) for path in report.empty),
@@ -130,14 +130,14 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
     for text in () if verbose else _kept(report):
         say(text)
     if report.of(INDEXED):
-        # Files are worked on side by side: only all of them together have a speed.
+        # Files are processed in parallel, so only all of them together have a speed.
         frames = sum(file.frames for file in report.of(INDEXED))
         speed = sum(file.video_seconds for file in report.of(INDEXED)) / seconds
         found = counted(frames, "frame")
         say(f"{found} in {seconds:.1f} s: {frames / seconds:.0f} frames/s, {speed:.1f}x real time")
     series = [file for file in report.of(INDEXED) if Path(file.path).is_dir()]
     if series:
-        # Also what becomes of an album that lies beside the footage.
+        # An album beside the footage may be among them.
         read = counted(len(series), "folder of pictures was", "folders of pictures were")
         each = "one video" if len(series) == 1 else "a video each"
         named = f"{series[0].path}{', ...' if len(series) > 1 else ''}"
@@ -166,7 +166,7 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
 
 
 def _kept(report: IndexReport) -> Iterator[str]:
-    """How many files stay as they are, by what keeps them so."""
+    """How many files were skipped for each reason that is only counted, and how many keep their old names."""
     reasons = Counter(file.reason for file in report.of(SKIPPED))
     for reason, (what, otherwise) in COUNTED.items():
         if reasons[reason]:
@@ -179,7 +179,7 @@ def _kept(report: IndexReport) -> Iterator[str]:
 
 
 def _reserved(report: IndexReport, verbose: bool) -> Iterator[str]:
-    """What was lost or assumed of files, and which gave nothing; of those of earlier runs their number."""
+    """Files with losses or assumptions, and those that gave nothing; of earlier runs only their number."""
     damaged = [file for file in report.files if file.damage]
     told = [file for file in damaged if verbose or file.status == INDEXED]
     for title, files in (("read, with losses or assumptions", told), ("gave no segment", report.of(FAILED))):
@@ -194,7 +194,7 @@ def _reserved(report: IndexReport, verbose: bool) -> Iterator[str]:
 
 
 def _networks(report: IndexReport, verbose: bool) -> Iterator[str]:
-    """What the networks ran in: always told where they could have been faster, else if asked for."""
+    """The format of each network, if it could have been faster on this CPU, or always with `verbose`."""
     for facts in report.networks.values():
         slower = bool(facts["why"]) and facts["device"] == "cpu"
         if verbose or slower:
@@ -203,7 +203,7 @@ def _networks(report: IndexReport, verbose: bool) -> Iterator[str]:
 
 
 def _stages(report: IndexReport) -> Iterator[str]:
-    """Time at work by stage, over all files that were indexed; stages work at the same time."""
+    """Seconds of work per stage, summed over all indexed files; stages run in parallel."""
     total: Counter[str] = Counter()
     for file in report.of(INDEXED):
         total.update(file.stage_seconds)

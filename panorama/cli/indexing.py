@@ -21,7 +21,7 @@ from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
 
 INCOMPLETE = 3
-"""Exit status of `index` where a named or recognised file gave no segment."""
+"""Exit status of `index` if a named or recognised file gave no segment."""
 
 
 @click.command("index")
@@ -118,13 +118,13 @@ def index_command(
 
 
 def _profile(library: Library) -> Profile:
-    """How the library indexes new videos; the default where there is none yet."""
+    """The profile by which the library indexes new videos; the default if the library does not exist yet."""
     return profile_in({SETTING: library.setting(SETTING)}) if library.exists else Profile()
 
 
 def _calibration(library: Library) -> str:
-    """Whose calibration applies, or why that cannot be told."""
-    from panorama.answering.calibration import told  # with it comes what matches, and indexing does without
+    """Whose calibration applies, or why that is unknown."""
+    from panorama.answering.calibration import told  # loads the matching code, which `index` does not need
 
     try:
         return told(library.embedder, library.snapshot().settings if library.exists else {})
@@ -133,7 +133,7 @@ def _calibration(library: Library) -> str:
 
 
 def _model(load: Callable[[], Embedder | Proposer], folder: Path | None) -> dict[str, str | None]:
-    """A model that the library uses; of one that is not to be had only where it was."""
+    """Name, hash and folder of a model that the library uses; only the folder if it cannot be loaded."""
     facts: dict[str, str | None] = {"folder": None if folder is None else str(folder)}
     try:
         model = load()
@@ -156,7 +156,7 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
         "files": dict(info.files),
         "bytes": dict(info.bytes),
         "embeddings": {f"{model[:12]} exit {exit}": n for (model, exit), n in info.embeddings.items()},
-        # A list: after a training two may have one name.
+        # A list, since two models may have one name after a training.
         "models": [{"name": m.name, "hash": m.hash[:12]} for m in info.models],
         "embedder": _model(lambda: library.embedder, library.embedder_folder),
         "calibration": _calibration(library),

@@ -1,4 +1,4 @@
-"""The limits of one command enter; the process keeps to them, even where a library in it does not listen."""
+"""The limits of one command come in; the process is stopped at them, even if a library does not respond."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from panorama.query.handed.relations import Limits
 INTERRUPTED = 130
 FAILED = 1
 GRACE_SECONDS = 1.0
-"""How long a query may take to stop by itself. A single function call of DuckDB cannot be interrupted."""
+"""Time for a query to stop by itself: a single function call inside DuckDB cannot be interrupted."""
 
 _AT_ONCE = 1e-6
-"""Seconds; a timer of none would never ring."""
+"""Seconds; a timer set to 0 would be off."""
 
 _AGAIN_SECONDS = 0.05
-"""How soon the timer rings once more where nothing came of it."""
+"""Seconds until the timer fires again if the first time had no effect."""
 
 _SLACK_BYTES = 3_000_000_000  # models and vectors
 _THREAD_BYTES = 16_000_000  # stack and arena of each thread
@@ -35,7 +35,7 @@ _THREAD_BYTES = 16_000_000  # stack and arena of each thread
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Until when a command may work (None for as long as it likes), and how many seconds that were."""
+    """When a command must end (time.monotonic; None: no limit), and how many seconds it had in all."""
 
     until: float | None
     seconds: float
@@ -43,10 +43,10 @@ class Left:
 
 @contextmanager
 def kept(limits: Limits) -> Iterator[Left]:
-    """Within it, Ctrl-C and the limit of time end the process, at the latest after a grace period.
+    """Inside this block, Ctrl-C and the time limit end the process after a grace period at the latest.
 
-    Nothing is lost by that: what a query writes for the next one is listed only when it is complete. What is
-    given is for `written`, which comes before.
+    Nothing is lost: what a query writes for later queries is listed only when it is complete. The yielded
+    value is for `written`, which stops earlier.
     """
     if limits.memory is not None:
         _bound_memory(limits.memory_bytes)
@@ -54,7 +54,7 @@ def kept(limits: Limits) -> Iterator[Left]:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     main = threading.current_thread() is threading.main_thread()
-    # Python's own handler runs only when DuckDB gives the main thread back; this byte comes at once.
+    # Python's own handler must wait until DuckDB returns control; this byte arrives at once.
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False) if main else -1
     guards = [threading.Thread(target=_on_signal, args=(reading, done), daemon=True)]
     if limits.seconds is not None:
@@ -73,10 +73,10 @@ def kept(limits: Limits) -> Iterator[Left]:
 
 @contextmanager
 def memory_told(limits: Limits) -> Iterator[None]:
-    """Within it, want of memory is told as the limit that the command was given, where that is the nearest.
+    """Report a lack of memory inside this block as the --memory limit, if that is the nearest one.
 
     Raises:
-        QueryTimeout: more was needed.
+        QueryTimeout: more memory was needed than that limit.
     """
     try:
         yield
@@ -90,17 +90,17 @@ def memory_told(limits: Limits) -> Iterator[None]:
 
 
 class _OverError(BaseException):
-    """The time is over: who notes a picture as failed and goes on with the next must not take it for that."""
+    """The time is over. Not an Exception: code that notes a failed picture and goes on must not catch it."""
 
 
 def written(left: Left, write: Callable[[], None]) -> None:
-    """Write an answer; the end of the time is raised wherever the main thread is.
+    """Write an answer; when the time is over, an exception is raised wherever the main thread is.
 
-    So what was begun is taken back, as a file that is not whole; what does not listen is ended by `kept`.
+    So unfinished work, such as a partial file, is cleaned up. If nothing responds, `kept` ends the process.
 
-    Libraries make errors of their own of what is raised amid them (DuckDB Ctrl-C, or a failed function), and
-    what frees an object swallows it, which Python would remark on. Hence whatever comes out once the time is
-    over is its end, and the timer rings until it is heard.
+    Libraries replace exceptions raised inside them by their own (DuckDB by Ctrl-C, or by a failed function),
+    and destructors swallow them, which Python would report. So any exception after the end of the time counts
+    as that end, and the timer keeps firing until one gets through.
 
     Raises:
         QueryTimeout: the time is over.
@@ -112,7 +112,7 @@ def written(left: Left, write: Callable[[], None]) -> None:
 
     def ring(*_: object) -> None:
         nonlocal is_over
-        # While an error is handled something is put away, as a file that is not whole: it is let finish.
+        # While an exception is being handled, something is cleaned up, such as a partial file: let it finish.
         if is_writing and sys.exc_info()[0] is None:
             is_over = True
             raise _OverError
@@ -132,7 +132,7 @@ def written(left: Left, write: Callable[[], None]) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         sys.unraisablehook = remark
-    if is_over:  # swallowed, and the writing came to its end before the next ring
+    if is_over:  # the exception was swallowed, and writing ended before the timer fired again
         raise _past(left)
 
 
@@ -159,9 +159,9 @@ def _leave(message: str, status: int) -> None:
 
 
 def _bound_memory(count: int) -> None:
-    """Let allocations fail that go past what the process has now and `count` bytes more; Linux only.
+    """Make allocations fail beyond `count` bytes, plus slack, more than the process has now; Linux only.
 
-    DuckDB counts what it keeps, but not what a single function allocates.
+    DuckDB limits the data it keeps, but not what a single function allocates.
     """
     status = Path("/proc/self/status")
     if not status.exists():

@@ -1,4 +1,4 @@
-"""The group of all commands, and what becomes of an error: one message on stderr and an exit status."""
+"""The command line's words come in; one command runs, and its exit status or one error message goes out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from panorama.lines import one_line
 INTERRUPTED = 130
 FAILED = 1
 UNREAD = 141
-"""The status of what SIGPIPE ended: the reader of stdout left before it had all."""
+"""The exit status after SIGPIPE: the reader of stdout left before it had everything."""
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 _COMMANDS = {
@@ -54,28 +54,28 @@ _COMMANDS = {
     "train": ("training", "Train a model from a recipe, or fine-tune the embedder on your own data."),
     "demo": ("demo", "Index, register and query a sample archive, or a video of yours."),
 }
-"""Command -> the file of this folder that holds it, and what it does: `--help` must not load them all."""
+"""Command -> its module in this folder and its summary, so that `--help` need not load every module."""
 
 OF_ITS_OWN = "demo"
-"""A command that makes a library of its own and takes none."""
+"""The command that creates its own library and accepts none."""
 
 
 _WORDS = "panorama.words"
-"""Where the words of the command line are kept: an option that there is not is told by its first letter."""
+"""Key of the command line's words in the context: click tells only the first letter of an unknown option."""
 
 
 class ReaderGoneError(Exception):
-    """Who reads our output has left (head, less): not an error of ours."""
+    """The reader of our output (head, less) has left; this is not an error."""
 
 
 class Commands(click.Group):
-    """Loads a command's file when the command is named."""
+    """Loads a command's module when the command is used."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except BrokenPipeError as exc:
-            raise ReaderGoneError from exc  # click itself would leave with status 1
+            raise ReaderGoneError from exc  # click itself would exit with status 1
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_WORDS] = tuple(args)
@@ -117,7 +117,7 @@ DEBUG_HELP = "Show the traceback of an error."
 
 
 def _shared_options() -> list[click.Option]:
-    """What may stand before the command or behind it; behind it wins."""
+    """Options accepted before and after the command; after it takes precedence."""
 
     def keep(ctx: click.Context, option: click.Parameter, value: Any) -> None:
         if value not in (None, False):
@@ -147,21 +147,21 @@ def cli(ctx: click.Context, library: str | None, debug: bool) -> None:
     ctx.ensure_object(dict)
     ctx.obj["library"] = library
     ctx.obj["debug"] = debug
-    ctx.with_resource(using(library))  # also for what is told between calls of the API
+    ctx.with_resource(using(library))  # also for messages between calls of the API
 
 
 def main() -> None:
-    """Run the command line and leave with its exit status."""
+    """Run the command line and exit with its status."""
     sys.exit(run({}))
 
 
 def run(state: dict[str, Any]) -> int:
-    """Run the command line; its exit status.
+    """Run the command line; returns its exit status.
 
     Args:
-        state: empty; what the options before the command say is put into it.
+        state: an empty dict; it receives the values of the options before the command.
     """
-    # Its remarks on a damaged picture are no message of ours.
+    # OpenCV's own remarks on a damaged picture are not messages of ours.
     os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")
     try:
         _interrupts_raise()
@@ -181,7 +181,7 @@ def run(state: dict[str, Any]) -> int:
         status = UNREAD
     except OSError as exc:
         if exc.errno in NO_ROOM and exc.filename is None:
-            # The library's own files have errors of their own: this is stdout, sent to a file.
+            # Errors in the library's own files have classes of their own, so this is stdout going to a file.
             _drop_output()
             told = f"the output cannot be written: {exc.strerror}; free some space and try again"
             click.echo(f"OSError: {told}", err=True)
@@ -194,7 +194,7 @@ def run(state: dict[str, Any]) -> int:
 
 
 def _of_a_name(exc: click.ClickException) -> click.UsageError | None:
-    """The error where a name was taken for options: how what has that name is given."""
+    """A clearer error if click took a name for options: how to write such a name. None for other errors."""
     if not isinstance(exc, click.NoSuchOption) or exc.ctx is None:
         return None
     ctx, option = exc.ctx, exc.option_name
@@ -209,7 +209,7 @@ def _of_a_name(exc: click.ClickException) -> click.UsageError | None:
 
 
 def _library_of(words: Sequence[str]) -> str | None:
-    """The library that a command line names last: an option that there is not is met before it is taken."""
+    """The last library in the command line: click reports an unknown option before it handles --library."""
     options = words[: words.index("--")] if "--" in words else words
     found = None
     for word, behind in zip(options, [*options[1:], None], strict=True):
@@ -220,21 +220,21 @@ def _library_of(words: Sequence[str]) -> str | None:
 
 
 def _is_of(option: str, word: str) -> bool:
-    """Whether an option that there is not is of a word that may be a name."""
+    """Whether the unknown option comes from a word that may be a name."""
     if not option.startswith("--"):
         return re.match("-[^-]", word) is not None and option[1:] in word
-    # Behind two dashes it is an option, misspelled, unless it looks like a file or is one.
+    # With two dashes it is a misspelled option, unless it looks like a file or is one.
     return word.startswith(option) and ("." in word or os.path.lexists(word))
 
 
 def _interrupts_raise() -> None:
-    """Ctrl-C raises KeyboardInterrupt, by which commands put away what is open; before, it just ended us."""
+    """Make Ctrl-C raise KeyboardInterrupt, so that commands clean up; before, it ends the process at once."""
     if threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT)):
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _drop_output() -> None:
-    """What Python still holds for stdout goes nowhere, so that flushing at exit does not fail again."""
+    """Discard what Python still buffers for stdout, so that flushing at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

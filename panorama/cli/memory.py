@@ -1,6 +1,6 @@
-"""An error that a library raised enters; where memory ran out, the error that says so leaves.
+"""An error that a library raised comes in; if memory ran out, the error that says so goes out.
 
-Loaded before all else, and loads nothing large: when it is wanted there is no room for that.
+Loaded before everything else and loads nothing large: when it is needed, there is no memory for loading.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import resource
 from panorama.errors import OutOfMemory, PanoramaError
 
 _SAID = (
-    "failed to map segment",  # of a library that is loaded
+    "failed to map segment",  # of a shared library
     "cannot allocate memory",
     "can't allocate memory",
     "out of memory",
     "insufficient memory",
     "bad_alloc",
 )
-"""What libraries say where they have no error of their own for it, in small letters."""
+"""Texts, in lower case, of libraries that have no error class for it."""
 
 _NO_THREAD = "can't start new thread"
-"""For want of memory, or because no more may be started: Python does not tell which."""
+"""Too little memory, or too many threads: Python does not say which."""
 
 
 def want_of_memory(error: Exception) -> OutOfMemory | None:
-    """What to say of an error that came of too little memory; None of every other."""
+    """The error to report if this one came from a lack of memory; None for every other error."""
     if isinstance(error, PanoramaError):
         return None
     bound = soft_bound(resource.RLIMIT_AS)
@@ -45,6 +45,6 @@ def want_of_memory(error: Exception) -> OutOfMemory | None:
 
 
 def soft_bound(kind: int) -> int | None:
-    """The bytes that this process may have of a kind of memory (`resource.RLIMIT_...`); None for no limit."""
+    """This process's limit in bytes for a kind of memory (`resource.RLIMIT_...`); None without a limit."""
     soft, _ = resource.getrlimit(kind)
     return None if soft == resource.RLIM_INFINITY else soft

@@ -20,11 +20,11 @@ from panorama.models.base import Embedder, Proposer, network_facts
 from panorama.models.registry import embedder_names, late_embedder, late_proposer, proposer_names
 
 FACTS = ("precision", "device", "why")
-"""What `models` tells of a network."""
+"""The facts that `models` prints about a network."""
 
 
 TOLD_ENTITIES = 20
-"""Entities named with what bands change for them; of more, those that lose or gain the most tracks."""
+"""Most entities printed with the change of their accepted tracks; those that change most come first."""
 
 CALIBRATION_COLUMNS = (
     *("exit", "low", "high", "border", "examples", "recurring"),
@@ -32,7 +32,7 @@ CALIBRATION_COLUMNS = (
 )
 
 NOT_TAKEN = 3
-"""The exit status where bands were measured and not taken."""
+"""The exit status if bands were measured but not applied."""
 
 
 @click.command("models")
@@ -52,7 +52,7 @@ def models_command(as_json: bool) -> None:
         try:
             facts = network_facts(model) or {}
         except ModelError as exc:
-            facts = {"why": str(exc)}  # the others are listed all the same
+            facts = {"why": str(exc)}  # still list the other models
         default = model.name in (DEFAULT_EMBEDDER, DEFAULT_PROPOSER)
         shown = default if as_json else "yes" if default else None
         rows.append([model.name, kind, shown, *(facts.get(name) or None for name in FACTS)])
@@ -126,7 +126,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _tell_changes(found: Calibrated) -> None:
-    """Say what speaks against the bands, whether they are taken, and what they change for the entities."""
+    """Print how the bands change the entities' accepted tracks, and what speaks against applying them."""
     now = "now" if found.taken else "it would be"
     changed = [c for c in found.changes if c.before != c.after]
     changed.sort(key=lambda c: -abs(c.after - c.before))

@@ -1,4 +1,4 @@
-"""Videos at work enter; what a terminal shows of them leaves: one line meanwhile, one for each at its end."""
+"""Videos in progress come in; terminal output goes out: a line that changes, and one per finished video."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 BAR_CELLS = 20
 NAME_CELLS = 12
-"""Of a longer name at least its end is shown, in so many cells; what else is told gives way."""
+"""Cells kept for the end of a longer name; the other texts give way to it."""
 LEAST_SECONDS = 1.0
-"""A speed is told of at least so much time."""
+"""Least time over which a speed is measured."""
 
 
 class ProgressLine:
-    """One line on a terminal that follows the video at work; on anything else, one line per video."""
+    """One changing line about the video in progress on a terminal; elsewhere only one line per video."""
 
     def __init__(self, quiet: bool) -> None:
         self._live = sys.stderr.isatty() and not quiet
@@ -45,7 +45,7 @@ class ProgressLine:
             return
         clock_now = time.perf_counter()
         if self._began is None:
-            # Decoding runs ahead: what it had done before the file's turn is no speed.
+            # Decoding runs ahead: what was decoded before the file's turn must not count as speed.
             self._began = clock_now, now.frames, now.time_seconds
         since, frames, seconds = self._began
         speed = Speed(clock_now - since, now.frames - frames, now.time_seconds - seconds)
@@ -54,7 +54,7 @@ class ProgressLine:
         click.echo(f"\r\033[K{line}", nl=False, err=True)
 
     def clear(self) -> None:
-        """Leave an empty line for what comes next."""
+        """Clear the line for the next output."""
         if self._live:
             click.echo("\r\033[K", nl=False, err=True)
 
@@ -66,7 +66,7 @@ class ProgressLine:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """What was done of one video in a time: `wall_seconds` in which `frames` and `video_seconds` went by."""
+    """Progress of one video: `frames` and `video_seconds` were processed in `wall_seconds`."""
 
     wall_seconds: float
     frames: int
@@ -74,9 +74,9 @@ class Speed:
 
 
 def progress_texts(reached_seconds: float, speed: Speed, duration: float | None) -> list[str]:
-    """Bar, share, frames a second, speed over real time, time left; fuller texts first.
+    """Bar, percentage, frames per second, speed relative to real time and time left; fuller texts first.
 
-    Without a duration there is no bar and no end; within LEAST_SECONDS there is no speed worth telling.
+    Without a duration there is no bar and no time left; before LEAST_SECONDS there is no speed.
     """
     rates = left = ""
     if speed.wall_seconds >= LEAST_SECONDS:

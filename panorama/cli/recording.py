@@ -1,4 +1,4 @@
-"""The options of wall-clock times and cameras enter; the rule that they ask for leaves."""
+"""The options about recording times and cameras come in; the rule that they describe goes out."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def recording_options(command: Any) -> Any:
 def recording_rule(
     library: Library, time_from: str | None, zone: str | None, camera_from: str | None
 ) -> RecordingRule | None:
-    """The rule asked for, with what is not asked for as the library keeps it; None where nothing is.
+    """The rule that the options describe, completed from the library's; None if no option is given.
 
-    Where folders are asked for, a pattern of times tells no camera any more.
+    With --camera-from folder, the time pattern loses its {camera} part.
     """
     if not (time_from or zone or camera_from):
         return None

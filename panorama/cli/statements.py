@@ -1,4 +1,4 @@
-"""The words of a command line enter; the statements in them leave, and where in which file errors point."""
+"""The words of a command line come in; its statements go out, with their places in files for errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STDIN = "-"
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement of a text, from `start` on; `path` is the file that holds the text, if one does."""
+    """One statement in `text`, beginning at `start`; `path` names its file in errors, None for none."""
 
     text: str
     start: int
@@ -31,12 +31,12 @@ class Statement:
 
     @property
     def is_query(self) -> bool:
-        """Whether it only asks; statements about entities change what later ones see."""
+        """Whether it only asks; statements about entities change what later statements see."""
         return entity_statement(self.sql, None) is None
 
     @property
     def erases(self) -> ForgetEntity | None:
-        """What it erases for good, None where it erases nothing."""
+        """The statement if it erases something for good; else None."""
         about = entity_statement(self.sql, None)
         return about if isinstance(about, ForgetEntity) else None
 
@@ -45,17 +45,17 @@ def given_statements(words: tuple[str, ...], files: tuple[str, ...]) -> list[Sta
     """The statements of a command line, in order.
 
     Raises:
-        UsageError: it gives none, SQL beside files, or a file that is not there.
-        QueryError: a file cannot be read, or a statement about entities is none; it names the file.
+        UsageError: there is none, SQL and files are mixed, or a file does not exist.
+        QueryError: a file cannot be read, or a statement about entities is malformed; it names the file.
     """
     return [statement for text, path in _texts(words, files) for statement in _checked(text, path)]
 
 
 def _texts(sql: tuple[str, ...], files: tuple[str, ...]) -> list[tuple[str, str | None]]:
-    """The SQL that a command line gives, each text with the file to name in its errors, if there are several.
+    """The SQL texts of a command line, each with the file to name in its errors, if there are several.
 
     Raises:
-        UsageError: it gives none, or SQL beside files.
+        UsageError: there is none, SQL and files are mixed, or a file does not exist.
         QueryError: a file cannot be read.
     """
     if not files and len(sql) != 1:
@@ -74,14 +74,14 @@ def _texts(sql: tuple[str, ...], files: tuple[str, ...]) -> list[tuple[str, str 
     if named.count(STDIN) > 1:
         raise click.UsageError("standard input can be read once; name - once")
     called = ["standard input" if name == STDIN else name for name in named]
-    # One file needs no name in its errors.
+    # A single file need not be named in errors.
     return [(_read(n, c), c if len(named) > 1 else None) for n, c in zip(named, called, strict=True)]
 
 
 def _is_file(word: str) -> bool:
     try:
         return Path(word).is_file()
-    except OSError:  # longer than a name can be, as SQL is
+    except OSError:  # longer than a file name can be, as SQL may be
         return False
 
 
@@ -91,7 +91,7 @@ def _read(name: str, called: str) -> str:
         raise QueryError("standard input is closed; there is no SQL to read")
     try:
         data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
-        # Editors of some systems begin a file with a mark that is no part of it.
+        # Some editors write a byte order mark at the start, which is not part of the text.
         return data.decode("utf-8-sig")
     except FileNotFoundError as exc:
         raise UsageError(f"there is no file {called!r}; after -f stand files of SQL") from exc
@@ -102,7 +102,7 @@ def _read(name: str, called: str) -> str:
 
 
 def _checked(text: str, path: str | None) -> list[Statement]:
-    """The statements of a text, those about entities read; an error names the file."""
+    """The statements of a text; those about entities are checked now, and an error names the file."""
     try:
         found = [replace(statement, path=path) for statement in statements(text)]
     except QueryError as exc:
@@ -114,7 +114,7 @@ def _checked(text: str, path: str | None) -> list[Statement]:
 
 
 def _in_file(error: PanoramaError, path: str | None) -> PanoramaError:
-    """The error with the file that it is in before its message."""
+    """The error, with its file before the message."""
     if path is not None:
         error.args = (f"{path}: {error.args[0]}", *error.args[1:])
     return error
@@ -122,11 +122,11 @@ def _in_file(error: PanoramaError, path: str | None) -> PanoramaError:
 
 @contextmanager
 def placed(asked: Sequence[Statement], current: Statement) -> Iterator[None]:
-    """An error of a statement names its file and points into the whole text that it stands in."""
+    """Make errors of a statement name its file and point into the whole text that contains it."""
     try:
         yield
     except PanoramaError as exc:
-        # What is matched for all of them may fail for another one than the current.
+        # Statements that are matched together may fail because of another one than the current.
         sql = exc.sql if isinstance(exc, (QueryError, UnknownEntity)) else None
         statement = next((s for s in asked if s.sql == sql), current)
         if isinstance(exc, QueryError) and exc.sql == statement.sql and exc.position is not None:

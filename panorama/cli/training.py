@@ -1,4 +1,4 @@
-"""The command train: shipped models made again, or one of them fine-tuned on what the user has."""
+"""The command `train`: train a shipped model again, or fine-tune one on the user's own data."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def train_command(
 
 
 def named_folders(pairs: tuple[str, ...]) -> dict[str, Path]:
-    """NAME=FOLDER pairs as a mapping."""
+    """NAME=FOLDER pairs as a mapping; UsageError if one is incomplete or its folder does not exist."""
     folders = {}
     for pair in pairs:
         name, sign, folder = pair.partition("=")

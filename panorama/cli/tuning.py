@@ -1,4 +1,4 @@
-"""The command `tune`: settings tried on a sample, the choice kept for `index`."""
+"""The command `tune`: try settings on a sample of footage, and keep the best for `index`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def tune_command(
         say("the profile is forgotten; new videos are indexed with the default")
         return
     if library.exists and not dry_run:
-        library.check_writable()  # now, not after the minutes that trying takes
+        library.check_writable()  # now, not after the minutes that tuning takes
     report = tune(library, list(paths), seconds=seconds, most_loss=loss, least_speed=speed, tell=say)
     if as_json:
         print_data(json.dumps(report.as_dict(), indent=1, ensure_ascii=False))

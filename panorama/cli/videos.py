@@ -28,7 +28,7 @@ from panorama.zones import orphan_remarks
 
 RECORDED_COLUMNS = ["video", "camera", "start_clock", "time_zone", "time_from"]
 SHOWN_NAMES = 20
-"""Of more videos that are to be taken out, the rest is counted."""
+"""Most names printed of videos to be removed; further ones are counted."""
 
 
 @click.command("videos")
@@ -44,7 +44,7 @@ def videos_command(ctx: click.Context, as_json: bool) -> None:
         row["duration"] = round(row["duration"], 3)
         row["missing"] = absent if as_json else "missing" if absent else ""
     names += ["missing"]
-    if as_json:  # in a table it would be one column too many
+    if as_json:  # too wide for a table
         names += ["indexed_at"]
         for row, when in zip(rows, videos.column("indexed_at").to_pylist(), strict=True):
             row["indexed_at"] = f"{when:%F %T}"
@@ -125,13 +125,13 @@ def clock_command(
 
 
 def _rows(library: Library) -> list[list[Any]]:
-    """What is known of when the videos were recorded, as it is printed."""
+    """The recording facts of all videos, as they are printed."""
     rows = library.videos().select(RECORDED_COLUMNS).to_pylist()
     return [[_plain(value) for value in row.values()] for row in rows]
 
 
 def _meant(videos: tuple[str, ...], library: Library) -> list[Meant]:
-    """What was named means; of folders and patterns it is said how many videos they are."""
+    """The videos that the given words mean; prints how many a folder or a pattern means."""
     found = meant(videos, library.listed()) if videos else []
     for part in found:
         if part.several:
@@ -197,13 +197,13 @@ def remove_command(ctx: click.Context, videos: tuple[str, ...], gone: bool, yes:
 
 
 def _missing(library: Library, found: Sequence[Meant]) -> list[str]:
-    """The videos whose files are gone; said by the folders that were indexed.
+    """The videos whose files are missing; prints their numbers by indexed folder.
 
     Args:
-        found: what was named; of these alone, of all where it is nothing.
+        found: the videos to consider; empty for all.
 
     Raises:
-        UsageError: of a folder nothing is left, which may be a disk that is not mounted, and nobody named it.
+        UsageError: an indexed folder is empty, as if its disk were not mounted, and the user did not name it.
     """
     names, unmounted = [], list[str]()
     among = frozenset(_names(found))
@@ -217,7 +217,7 @@ def _missing(library: Library, found: Sequence[Meant]) -> list[str]:
         unmounted += [one for one in folder.unmounted if _is_at_stake(one, folder, found)]
         names += gone
     if unmounted:
-        # Not by --yes: a job of the night would forget a disk that is not mounted.
+        # Not even with --yes: a nightly job would forget the videos of a disk that is not mounted.
         raise UsageError(
             f"no video that was indexed from {some(unmounted)} is there: is its disk mounted? Nothing was"
             " taken out. If its files are gone for good: " + command("remove", "--missing", *unmounted)
@@ -226,7 +226,7 @@ def _missing(library: Library, found: Sequence[Meant]) -> list[str]:
 
 
 def _is_at_stake(emptied: str, folder: GoneRoot, found: Sequence[Meant]) -> bool:
-    """Whether videos of an emptied folder would be taken out of which nobody named this folder alone."""
+    """Whether removing would affect an emptied folder that the user did not name by itself."""
     inside = {name for name, uri in folder.gone.items() if PurePath(uri).is_relative_to(emptied)}
     if not found:
         return True

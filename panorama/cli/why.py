@@ -1,4 +1,4 @@
-"""The command `why`: a track and an entity enter, what decided about them leaves: text, JSON, a picture."""
+"""The command `why`: a track and an entity come in; what decided goes out as text, JSON and a picture."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def why_command(
     if out is not None:
         check_picture(Path(out), uris_of(library))
     why = library.why(entity, video, seconds=seconds, frame=frame, track_id=track_id, crop_id=crop_id)
-    if out is not None:  # first: who reads the text may leave early (`| head`)
+    if out is not None:  # before the text: its reader may leave early (`| head`)
         for line in write_why(why, Path(out)):
             say(line)
     if as_json:
@@ -65,7 +65,7 @@ def why_command(
 
 
 def print_why(why: Why) -> None:
-    """Names in it may hold line ends and the codes of a terminal."""
+    """Print an explanation; names in it may contain line ends and terminal codes, so lines are cleaned."""
     span = f"{clock(why.start_seconds)} - {clock(why.end_seconds)}"
     click.echo(one_line(f"{why.entity}  {why.video}  {span}  track {why.track_id}"))
     click.echo(one_line(why.reason))

@@ -129,7 +129,7 @@ def drop_command(ctx: click.Context, name: str, camera: str | None) -> None:
 
 
 def _whose(cameras: Sequence[str]) -> str:
-    """The cameras whose shapes of one name were changed."""
+    """The cameras whose shapes were changed, for a message."""
     shown = some(list(map(of_camera, cameras)))
     return shown if len(cameras) == 1 else f"{len(cameras)} cameras: {shown}"
 

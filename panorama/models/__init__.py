@@ -1,1 +1,1 @@
-"""Pictures enter; regions that may hold a thing leave, and vectors that tell whether two show one thing."""
+"""Pictures come in; regions that may hold a thing go out, and vectors that tell whether two show the same."""

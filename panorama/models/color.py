@@ -1,7 +1,7 @@
-"""Pictures enter; soft histograms of their colours in four horizontal bands leave, one unit vector each.
+"""Pictures come in; unit vectors go out: soft colour histograms of four horizontal bands each.
 
-The histogram is the baseline that every learned embedding is measured against, the fake of the tests, and
-the part of PanoramaNet that keeps plain colour as evidence of identity.
+The histogram is the baseline for every learned embedding, the fake embedder of the tests, and the part of
+PanoramaNet that keeps plain colour as evidence of identity.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ GREYS = 6
 BINS = HUES * TONES + GREYS
 COLOR_DIM = BANDS * BINS
 ROW = 32
-# From this difference between the strongest and the weakest channel on, a pixel counts as coloured only.
+# From this difference between the strongest and the weakest channel on, a pixel counts as fully coloured.
 FULL_CHROMA = 0.3
 LEVELS = 32
 VERSION = "1"
 
 
 def pixel_bins(rgb: NDArray[np.floating]) -> NDArray[np.float32]:
-    """How each pixel (N, 3), channels in [0, 1], spreads its weight of 1 over the bins: (N, BINS) float32.
+    """The weights of each pixel (N, 3), channels in [0, 1], over the bins: (N, BINS) float32, rows sum to 1.
 
     The coloured share, (max - min) / FULL_CHROMA up to 1, goes to the two nearest of 8 hues (red is hue 0,
-    then each 45 degrees) times the two nearest of 3 tones (value 0, 1/2, 1): bin = hue * 3 + tone. The
-    rest goes to the two nearest of 6 greys (value 0, 1/5, ... 1): bin = 24 + grey.
+    the others follow every 45 degrees) times the two nearest of 3 tones (value 0, 1/2, 1): bin = hue * 3 +
+    tone. The rest goes to the two nearest of 6 greys (value 0, 1/5, ... 1): bin = 24 + grey.
     """
     pixels = np.asarray(rgb, np.float32)
     value = pixels.max(axis=1)
@@ -62,7 +62,7 @@ def pixel_bins(rgb: NDArray[np.floating]) -> NDArray[np.float32]:
 
 
 def _two_nearest(position: NDArray[np.floating]) -> tuple[tuple[NDArray[np.intp], NDArray[np.floating]], ...]:
-    """The bins below and above each position, with shares that add up to 1."""
+    """The bins below and above each position, each with its share; the two shares sum to 1."""
     below = np.floor(position).astype(np.intp)
     share = position - below
     return (below, 1 - share), (below + 1, share)
@@ -70,9 +70,9 @@ def _two_nearest(position: NDArray[np.floating]) -> tuple[tuple[NDArray[np.intp]
 
 @cache
 def _bins_of_levels() -> NDArray[np.float32]:
-    """`pixel_bins` of all colours at 32 levels a channel: (32768, 32), indexed by r * 1024 + g * 32 + b.
+    """`pixel_bins` of all colours at 32 levels per channel: (32768, 32), indexed by r * 1024 + g * 32 + b.
 
-    Two columns of nothing follow the BINS: rows of 128 bytes are gathered and added up in half the time.
+    Two zero columns follow the BINS: gathering and summing rows of 128 bytes takes half the time.
     """
     level = np.arange(LEVELS, dtype=np.float32) / (LEVELS - 1)
     grid = np.stack(np.meshgrid(level, level, level, indexing="ij"), axis=-1)
@@ -82,13 +82,13 @@ def _bins_of_levels() -> NDArray[np.float32]:
 
 @cache
 def _places_of_values() -> NDArray[np.intp]:
-    """(3, 256) what each value of each channel adds to the index of `_bins_of_levels`."""
+    """(3, 256): what each value of each channel adds to the index of `_bins_of_levels`."""
     levels = (np.arange(256, dtype=np.intp) * (LEVELS - 1) + 127) // 255
     return levels * np.array([[LEVELS**2], [LEVELS], [1]])
 
 
 def color_bands(images: Sequence[Image]) -> NDArray[np.float32]:
-    """(B, COLOR_DIM) float32: square roots of each band's histogram, bands from the top down, unit length.
+    """(B, COLOR_DIM) float32 of unit length: square roots of each band's histogram, top band first.
 
     The inner product of two such vectors is the mean Bhattacharyya coefficient of their bands.
     """
@@ -98,7 +98,7 @@ def color_bands(images: Sequence[Image]) -> NDArray[np.float32]:
     for i, image in enumerate(images):
         small = cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_AREA)
         index = red[small[..., 0]] + green[small[..., 1]] + blue[small[..., 2]]
-        # No index is out of bounds; with the default, numpy would gather into a copy first.
+        # No index is out of bounds, but with the default mode numpy would gather into a copy first.
         np.take(table, index.reshape(BANDS, -1), axis=0, out=pixels, mode="clip")
         np.add.reduce(pixels, axis=1, out=sums[i])
     out = sums[..., :BINS] / np.float32(SIDE**2 // BANDS)
@@ -109,7 +109,7 @@ class ColorEmbedder(Embedder):
     """The colour baseline 'color-bands': one exit, no weights.
 
     Example: a pure red picture puts everything into hue 0, tone 2 of each band, so its vector is 0.5 at
-    2, 32, 62 and 92 and 0 elsewhere; a blue one shares no bin with it, and their similarity is 0.
+    2, 32, 62 and 92 and 0 elsewhere. A pure blue picture shares no bin with it: their similarity is 0.
     """
 
     name = "color-bands"
@@ -127,7 +127,7 @@ class ColorEmbedder(Embedder):
         return color_bands(images)[None]
 
     def cohort(self) -> NDArray[np.float32]:
-        """(1, 256, dim) float32: vectors of seeded pictures, each of four bands of two mixed colours."""
+        """(1, 256, dim) float32: vectors of seeded random pictures, each four bands of two mixed colours."""
         rng = np.random.default_rng(0)
         pictures = []
         for _ in range(256):

@@ -1,4 +1,4 @@
-"""A number enters; the threads that one network in 8 bits takes leave. `panorama.threads` tells it."""
+"""The number of threads for networks in 8 bits comes in; the networks read it. `panorama.threads` sets it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ _count = 0
 
 
 def set_num_threads(count: int) -> None:
-    """From the next picture on, networks in 8 bits take so many threads; 0 for one on each core."""
+    """Set how many threads each network in 8 bits uses from its next batch on; 0 is one per core."""
     global _count
     _count = count
 
 
 def get_num_threads() -> int:
-    """What was last told."""
+    """The number set last; 0, one per core, before any."""
     return _count

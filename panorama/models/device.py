@@ -1,8 +1,7 @@
-"""A device by name, or none, enters; where networks run, and a way to send them pictures, leaves.
+"""A device name, or none, comes in; the device to run networks on goes out, and a way to send pictures there.
 
-Decoding, tracking and matching stay on the processor. What goes to a GPU is a batch of pictures, and what
-comes back are boxes or vectors; from one processor or GPU to another these differ by rounding only, so the
-device is no part of a model's hash.
+Decoding, tracking and matching stay on the CPU. A GPU receives batches of pictures and returns boxes or
+vectors. Between CPUs and GPUs these differ by rounding only, so the device is not part of a model's hash.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ CPU = "cpu"
 
 
 def choose_device(wanted: str | None = None) -> str:
-    """The device asked for; for None that of $PANORAMA_DEVICE; for 'auto' a GPU where torch has one.
+    """The device with this name; None takes $PANORAMA_DEVICE, and 'auto' takes a GPU if torch has one.
 
     Raises:
         ModelError: there is no such device here.
@@ -43,7 +42,7 @@ def choose_device(wanted: str | None = None) -> str:
 
 
 def gpus_here() -> int:
-    """The GPUs that torch could use; where there is no driver for one, torch is not even imported."""
+    """The number of GPUs that torch can use; without a driver, torch is not even imported."""
     if not driver_here():
         return 0
     import torch
@@ -53,7 +52,7 @@ def gpus_here() -> int:
 
 @cache
 def driver_here() -> bool:
-    """Whether a driver is installed without which torch finds no GPU: NVIDIA's, or the kernel's for AMD's."""
+    """Whether a driver is installed, NVIDIA's or the kernel's for AMD; without one torch finds no GPU."""
     if Path("/dev/kfd").exists():
         return True
     try:
@@ -64,7 +63,7 @@ def driver_here() -> bool:
 
 
 def send(batch: Tensor, device: str) -> Tensor:
-    """The batch on the device; to a GPU from pinned memory, so that the processor need not wait for it."""
+    """The batch on the device; for a GPU it is copied from pinned memory, so that the CPU need not wait."""
     if not device.startswith("cuda"):
         return batch.to(device)
     return batch.pin_memory().to(device, non_blocking=True)
@@ -72,7 +71,7 @@ def send(batch: Tensor, device: str) -> Tensor:
 
 @cache
 def gpu_bfloat16() -> bool:
-    """Whether the GPU multiplies bfloat16 itself (compute capability 8.0 and more)."""
+    """Whether the GPU multiplies bfloat16 natively (compute capability 8.0 or higher)."""
     import torch
 
     return torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)

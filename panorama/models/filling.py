@@ -1,4 +1,4 @@
-"""An untrained network of torch and tensors as they were stored enter; it leaves with these weights."""
+"""An untrained torch network and stored tensors come in; the network goes out with these weights."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from panorama.errors import ModelError
 
 
 def fill(net: nn.Module, tensors: Mapping[str, NDArray[Any]], where: str) -> None:
-    """Give a network its weights, in float32; the counters of its normalisations are not stored.
+    """Load tensors into a network, as float32; the counters of its batch norms are not stored.
 
     Args:
-        where: what an error calls the tensors.
+        where: the name of the tensors in error messages.
 
     Raises:
-        ModelError: the tensors are not those of such a network.
+        ModelError: the tensors do not belong to such a network.
     """
     weights = {name: torch.from_numpy(np.array(value, np.float32)) for name, value in tensors.items()}
     counters = {name: torch.zeros(()) for name in net.state_dict() if name.endswith("num_batches_tracked")}

@@ -1,4 +1,4 @@
-"""A network's tensors by name enter; its convolutions with their normalisation leave. It needs no torch."""
+"""A network's named tensors come in; convolutions merged with their batch norms go out, without torch."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from panorama.errors import ModelError
 
 EPSILON = 1e-5
-"""Added to a variance before its root is taken, as torch's normalisations do."""
+"""Added to a variance before the square root, as torch's batch norm does."""
 
 Floats = NDArray[np.float32]
 
 
 class Tensors:
-    """The tensors of one network, each looked up by its name and its shape.
+    """The tensors of one network, looked up by name and shape.
 
     Args:
-        given: as they were stored, in any floating-point format.
-        where: what errors call them: 'the weights of FOLDER'.
+        given: the stored tensors, in any floating-point format.
+        where: their name in error messages: 'the weights of FOLDER'.
     """
 
     def __init__(self, given: Mapping[str, NDArray[Any]], where: str) -> None:
@@ -30,10 +30,10 @@ class Tensors:
         self._used: set[str] = set()
 
     def take(self, name: str, *shape: int) -> Floats:
-        """One tensor of that shape.
+        """The tensor with this name, as float32.
 
         Raises:
-            ModelError: there is none, or it has another shape.
+            ModelError: it is missing or has another shape.
         """
         if name not in self._given:
             raise ModelError(f"{self._where} do not fit the network of its recipe: they lack {name}")
@@ -46,10 +46,10 @@ class Tensors:
         return found
 
     def conv(self, conv: str, norm: str, inputs: int, outputs: int, size: int) -> tuple[Floats, Floats]:
-        """Weight (outputs, inputs, size, size) and bias (outputs,) of a convolution with its normalisation.
+        """Weight (outputs, inputs, size, size) and bias (outputs,) of a convolution and its norm, merged.
 
         Args:
-            conv, norm: the modules' names.
+            conv, norm: names of the two modules.
 
         Raises:
             ModelError: see `take`.
@@ -62,7 +62,7 @@ class Tensors:
         return weight * scale[:, None, None, None], shift - mean * scale
 
     def check_all_used(self) -> None:
-        """Raise ModelError where there is a tensor that the network has no place for."""
+        """Raise ModelError if any tensor was never taken; batch norm counters may be left over."""
         left = {name for name in self._given if not name.endswith("num_batches_tracked")} - self._used
         if left:
             raise ModelError(

@@ -1,10 +1,10 @@
-"""Folded convolutions and the ranges of their values enter; a network in arithmetic of 8 bits leaves.
+"""Folded convolutions and the ranges of their values come in; a network in 8-bit arithmetic goes out.
 
-OpenVINO runs it, which is imported in a tenth of a second where torch takes two. Every value between layers
-is at least 0, because every layer ends in a ReLU: a value is a byte times the layer's scale, and zero is
-byte 0. Weights are signed bytes with one scale for each output channel, sums are exact, and the last
-products, from which vectors and boxes come, stay in float32. The pictures themselves are bytes already: their
-normalisation is part of the first layer's weights and loses nothing.
+OpenVINO runs it, which imports in a tenth of a second where torch takes two. All values between layers are at
+least 0, because every layer ends in a ReLU: a value is a byte times the layer's scale, and zero is byte 0.
+Weights are signed bytes with one scale per output channel. Sums are exact. The last products, which give
+vectors and boxes, stay in float32. Pictures are bytes already; normalising them is part of the first layer's
+weights and loses nothing.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from panorama.models.ranges import Ranges
 
 @contextmanager
 def _unheard() -> Iterator[None]:
-    """Within it OpenVINO is imported without telling anybody.
+    """Import OpenVINO inside this block without sending telemetry.
 
-    Each import of it would start a process that sends a message to its makers and keeps an identifier in the
-    user's home. It goes without where that package is not installed, so here it looks as if it were not.
+    Every import of it would start a process that reports to its makers and stores an identifier in the user's
+    home folder. It skips this if the telemetry package is not installed, so this block hides that package.
     """
     told = "openvino_telemetry"
     before = {told: sys.modules[told]} if told in sys.modules else {}
-    sys.modules[told] = None  # type: ignore[assignment]  # what Python takes for a package that is not there
+    sys.modules[told] = None  # type: ignore[assignment]  # Python takes this for a missing package
     try:
         yield
     finally:
@@ -48,31 +48,31 @@ with _unheard():
 
 BYTE = 255
 MOST_KEPT = 4
-"""Networks that are kept compiled, of one size or of any. One takes some 10 MB."""
+"""Most compiled networks kept, each for one size or for any size. One takes about 10 MB."""
 
 MOST_SHAPES = 24
-"""Shapes of batches that a network for any size sees before it is made anew: it keeps some 5 MB for each."""
+"""Batch shapes that a network for any size sees before it is compiled again: it keeps about 5 MB for each."""
 
 ANY = -1
-"""What OpenVINO calls a side, or a batch, that is known only when pictures come."""
+"""OpenVINO's value for a side or a batch size that is known only when pictures arrive."""
 
 Node = Any
 """A node of OpenVINO's graph, or one of its outputs."""
 
 Build = Callable[["Layers", Node], Sequence[Node]]
-"""From layers and the pictures (B, 3, H, W) to the network's outputs."""
+"""Builds the network's outputs from layers and the pictures (B, 3, H, W)."""
 
 
 def go_on() -> None:
-    """Nobody has to be waited for."""
+    """Do nothing: the default of `Network8.rest`."""
 
 
 class Layers:
-    """Layers of one network, called by the names of its ranges.
+    """Builds the layers of one network; names are those of its ranges.
 
     Args:
-        ranges: the largest value out of each layer.
-        most: largest weight in bytes.
+        ranges: the largest output of each layer.
+        most: largest absolute value of a weight's byte.
     """
 
     def __init__(self, ranges: Ranges, most: int) -> None:
@@ -80,7 +80,7 @@ class Layers:
         self._most = most
 
     def range_of(self, name: str) -> float:
-        """The largest value out of a layer; KeyError where it was not measured."""
+        """The largest output of a layer; KeyError if it was not measured."""
         return self._ranges[name]
 
     def conv(
@@ -93,11 +93,11 @@ class Layers:
         pad: int | None = None,
         relu: bool = True,
     ) -> Node:
-        """A convolution of bytes: (B, in, H, W) to (B, out, H', W') that are not rounded to bytes yet.
+        """A convolution of bytes, (B, in, H, W) to (B, out, H', W'); the result is not rounded to bytes yet.
 
         Args:
             weight: (out, in, k, k); bias: (out,).
-            pad: None for what keeps the size.
+            pad: None for k // 2, which keeps the size at stride 1.
         """
         rounded, scales = self.rounded(weight)
         weights = ops.multiply(ops.convert(ops.constant(rounded), np.float32), _constant(scales))
@@ -109,15 +109,15 @@ class Layers:
     def stem(
         self, pictures: Node, weight: Floats, bias: Floats, stride: int, zero: Floats, spread: Floats
     ) -> Node:
-        """The first layer, on bytes (B, 3, H, W) that were not normalised, with their border around them.
+        """The first layer, on bytes (B, 3, H, W) that are not normalised and already have their border.
 
         Args:
-            weight: as it works on (pixel - zero) / spread.
-            zero, spread: (3,) of each channel, in pixel values.
+            weight: the weight for pictures normalised as (pixel - zero) / spread.
+            zero, spread: (3,) per channel, in pixel values.
         """
         inner = weight / spread.reshape(1, 3, 1, 1)
         rounded, scales = self.rounded(inner)
-        # What the weights as rounded make of a picture that is zero everywhere has to come out as nothing.
+        # A picture equal to `zero` everywhere must give 0 before the bias, with the weights as rounded.
         nothing = ((rounded * scales).sum((2, 3)) * zero).sum(1)
         x = _to_bytes(ops.convert(pictures, np.float32), BYTE, BYTE)
         return self.conv(x, inner, bias - nothing, stride, pad=0)
@@ -128,35 +128,35 @@ class Layers:
         return np.clip(np.round(weight / scales), -self._most, self._most).astype(np.int8), scales
 
     def to_bytes(self, x: Node, name: str, stands_for: float | None = None) -> Node:
-        """Values rounded to the bytes of a layer.
+        """Round values to the bytes of a layer, whose range gives the value of the largest byte.
 
         Args:
-            stands_for: what the largest byte is taken for from here on; None for what it is.
+            stands_for: the value that later layers take the largest byte for; None for its real one.
         """
         largest = self.range_of(name)
         return _to_bytes(x, largest, largest if stands_for is None else stands_for)
 
 
 def floating_conv(x: Node, weight: Floats, bias: Floats) -> Node:
-    """A convolution of 1 x 1 in float32."""
+    """A 1 x 1 convolution in float32."""
     y = ops.convolution(x, _constant(weight), [1, 1], [0, 0], [0, 0], [1, 1])
     return ops.add(y, _constant(bias.reshape(1, -1, 1, 1)))
 
 
 def floating_product(x: Node, weight: Floats, bias: Floats) -> Node:
-    """Vectors (B, in) by a matrix (out, in), in float32: (B, out)."""
+    """Vectors (B, in) times a matrix (out, in) plus a bias (out,), in float32: (B, out)."""
     return ops.add(ops.matmul(x, _constant(weight), False, True), _constant(bias))
 
 
 def doubled(x: Node) -> Node:
-    """A map at twice its height and width."""
+    """A map at twice its height and width, each value repeated."""
     factors, axes = ops.constant(np.array([2, 2], np.float32)), ops.constant(np.array([2, 3]))
     how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     return ops.interpolate(x, factors, "nearest", "scales", axes=axes, **how)
 
 
 def pooled(x: Node) -> Node:
-    """The largest values in 5 x 5."""
+    """The maximum of each 5 x 5 window; the size stays."""
     return ops.max_pool(x, [1, 1], [1, 1], [2, 2], [2, 2], [5, 5]).output(0)
 
 
@@ -166,7 +166,7 @@ def mean_of(x: Node) -> Node:
 
 
 def joined(parts: Sequence[Node]) -> Node:
-    """Maps behind each other along their channels."""
+    """Maps concatenated along their channels."""
     return ops.concat(list(parts), 1)
 
 
@@ -190,7 +190,7 @@ def _constant(values: Any) -> Node:
 
 
 def model_of(build: Build, layers: Layers, height: int = ANY, width: int = ANY, batch: int = ANY) -> Any:
-    """OpenVINO's model of a network for bytes (batch, height, width, 3), their border around them."""
+    """The OpenVINO model of a network whose input is bytes (batch, height, width, 3), border included."""
     pictures = ops.parameter(ov.PartialShape([batch, height, width, 3]), np.uint8)
     upright = ops.transpose(pictures, ops.constant(np.array([0, 3, 1, 2])))
     outputs = build(layers, upright)
@@ -198,7 +198,7 @@ def model_of(build: Build, layers: Layers, height: int = ANY, width: int = ANY, 
 
 
 def products(model: Any) -> int:
-    """Multiply-adds of a model for a batch of one."""
+    """Multiply-adds of a model for one picture; its height and width must be fixed."""
     total = 0
     for node in model.get_ops():
         if node.get_type_name() in ("Convolution", "MatMul"):
@@ -210,17 +210,17 @@ def products(model: Any) -> int:
 class Network8:
     """A network in 8 bits for pictures of any size.
 
-    One compiled network takes whatever comes: to compile takes as long as some hundred pictures do, and a
-    folder has pictures of many sizes. Full pieces of a usual size get a network of their own, in which they
-    are a seventh faster.
+    One network compiled for any size serves everything at first: compiling takes as long as some hundred
+    pictures do, and a folder has pictures of many sizes. A size that fills enough whole pieces gets a network
+    of its own, which is a seventh faster.
 
     Args:
-        build: what makes its layers.
-        ranges: the largest value out of each layer.
-        border: (3,) bytes that stand for nothing, put around a picture.
-        width: of the border.
-        piece: most pictures at once; between pieces others may have the processor.
-        own_after: full pieces of one size after which that size gets a network of its own.
+        build: builds its outputs.
+        ranges: the largest output of each layer.
+        border: (3,) bytes of the pixel value that is zero to the network; it surrounds each picture.
+        width: of the border, in pixels.
+        piece: most pictures per call of the network; other work may take the CPU between pieces.
+        own_after: a size gets a network of its own when more than this many full pieces had it.
 
     Attributes:
         rest: called before each piece.
@@ -245,16 +245,16 @@ class Network8:
         self._compiled: dict[tuple[int, int, int, int], _Compiled] = {}
 
     def check(self) -> None:
-        """Raise KeyError where the ranges lack a layer."""
+        """Raise KeyError if the ranges lack a layer."""
         self.products(64, 64)
 
     def products(self, height: int, width: int) -> int:
-        """Multiply-adds for one picture of that size."""
+        """Multiply-adds for one picture of this size."""
         around = 2 * self._width
         return products(model_of(self._build, self._layers, height + around, width + around, 1))
 
     def __call__(self, pictures: NDArray[np.uint8]) -> list[Floats]:
-        """From (B, H, W, 3) bytes to each output, (B, ...) float32."""
+        """Each output (B, ...) float32 for pictures (B, H, W, 3) uint8, B at least 1."""
         parts = []
         for start in range(0, len(pictures), self._piece):
             some = self._bordered(pictures[start : start + self._piece])
@@ -269,13 +269,13 @@ class Network8:
         pad = self._width
         padded = np.empty((count, height + 2 * pad, width + 2 * pad, 3), np.uint8)
         padded[:, pad : pad + height, pad : pad + width] = pictures
-        # The border alone: to fill all of it, three bytes at a time, takes longer than the convolution.
+        # Fill only the border: filling everything, three bytes at a time, takes longer than the convolution.
         padded[:, :pad], padded[:, pad + height :] = self._border, self._border
         padded[:, :, :pad], padded[:, :, pad + width :] = self._border, self._border
         return padded
 
     def _for(self, shape: tuple[int, ...]) -> _Compiled:
-        """The network for pictures of that shape, their border around them."""
+        """The compiled network for pictures of this shape, border included; compiled now if necessary."""
         count, height, width, _ = shape
         threads = get_num_threads()
         with self._lock:
@@ -289,25 +289,25 @@ class Network8:
             if found is None or not found.has_room_for(shape):
                 found = _Compiled(model_of(self._build, self._layers, *dimensions), threads)
                 while len(self._compiled) >= MOST_KEPT:
-                    del self._compiled[next(iter(self._compiled))]  # the one that was asked longest ago
+                    del self._compiled[next(iter(self._compiled))]  # the least recently used
             found.shapes.add(shape)
             self._compiled[key] = found
             return found
 
 
 class _Compiled:
-    """A network as the processor runs it; one caller at a time.
+    """A network compiled for the CPU; one caller at a time.
 
     Attributes:
-        shapes: of the batches that it was got for.
+        shapes: of the batches it was requested for.
     """
 
     def __init__(self, model: Any, threads: int) -> None:
         facts = {
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": 1,
-            "INFERENCE_PRECISION_HINT": "f32",  # else what is not in 8 bits would be in bfloat16
-            "ENABLE_CPU_PINNING": False,  # other threads of this process want these cores, too
+            "INFERENCE_PRECISION_HINT": "f32",  # else the layers that are not in 8 bits would run in bfloat16
+            "ENABLE_CPU_PINNING": False,  # other threads of this process need these cores, too
         }
         self._model = _core().compile_model(model, "CPU", facts)
         self._request = self._model.create_infer_request()
@@ -315,7 +315,7 @@ class _Compiled:
         self.shapes: set[tuple[int, ...]] = set()
 
     def has_room_for(self, shape: tuple[int, ...]) -> bool:
-        """Whether a batch of that shape costs no more memory than may be."""
+        """Whether a batch of this shape stays within the memory limit, `MOST_SHAPES`."""
         return shape in self.shapes or len(self.shapes) < MOST_SHAPES
 
     def __call__(self, pictures: NDArray[np.uint8]) -> list[Floats]:
@@ -331,22 +331,22 @@ def _core() -> Any:
 
 
 def why_not_here() -> str:
-    """What this processor lacks for fast products of 8 bits, as OpenVINO sees it; '' for nothing."""
+    """Why this CPU has no fast 8-bit products, as OpenVINO reports it; '' if it has them."""
     able = _core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
     return "" if "INT8" in able else f"this processor has no fast products of 8 bits ({', '.join(able)})"
 
 
 @cache
 def largest_weight() -> int:
-    """127, or 63 where the processor's sums of two products of bytes stop at 32,767.
+    """The largest absolute weight: 127, or 63 if the CPU's sums of two products saturate at 32,767.
 
-    Processors with AVX2 and without VNNI add two products in 16 bits: 2 * 255 * 127 is too much for that.
+    CPUs with AVX2 but without VNNI add two products in 16 bits, and 2 * 255 * 127 does not fit in those.
     """
     return 127 if overflow(127) < 1e-3 else 63
 
 
 def overflow(most: int) -> float:
-    """By what share the sum of many largest products falls short, with weights of so many bytes."""
+    """The relative error of a sum of many largest products, with weights of up to `most`."""
     channels, size, brightest = 64, 3, 3.0 * BYTE
     none, ones = np.zeros(channels, np.float32), np.ones((channels, channels, size, size), np.float32)
 

@@ -1,4 +1,4 @@
-"""A training enters; its folder is its own meanwhile, and what is kept of it when interrupted leaves."""
+"""A training comes in; it gets its folder for itself, and a report of what is kept when it is interrupted."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from safetensors import safe_open
 from panorama.errors import LibraryWriteError, ModelError, UsageError
 
 CHECKPOINT = "checkpoint.safetensors"
-"""What a training in steps leaves to go on from."""
+"""The file from which an interrupted training can resume."""
 
 INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
+"""Exit status after Ctrl-C, as in shells."""
 
 
 @contextmanager
 def filled(folder: Path) -> Iterator[None]:
-    """A folder for what is to be written; made here and still empty when something fails, it goes again.
+    """Create an output folder for the block; if the block fails, remove the folders created if still empty.
 
     Raises:
-        UsageError: its name is no text in UTF-8.
-        LibraryWriteError: it cannot be made.
+        UsageError: its name is not valid UTF-8.
+        LibraryWriteError: it cannot be created.
     """
     try:
         str(folder.absolute()).encode()
@@ -41,7 +41,7 @@ def filled(folder: Path) -> Iterator[None]:
             raise LibraryWriteError(f"{folder} cannot be made: {exc.strerror or exc}") from exc
         yield
     except BaseException:
-        with suppress(OSError):  # one that is not empty stays, and so do those that it lies in
+        with suppress(OSError):  # a folder that is not empty stays, and so do its parents
             for path in made:
                 path.rmdir()
         raise
@@ -49,11 +49,11 @@ def filled(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def training_in(out: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Within it a training in steps has a folder for itself, and says what is left when it is interrupted.
+    """Give a training a folder for itself during the block; if interrupted, report what the folder keeps.
 
     Raises:
-        UsageError, LibraryWriteError: as `filled` has it.
-        ModelError: another process trains there: both would write one log and one checkpoint by turns.
+        UsageError, LibraryWriteError: as in `filled`.
+        ModelError: another process trains there; the two would overwrite each other's log and checkpoint.
     """
     with filled(out), _locked(out):
         try:
@@ -64,7 +64,7 @@ def training_in(out: Path, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def _kept(out: Path) -> str:
-    """What is left of a training, and how to go on."""
+    """What an interrupted training leaves, and how to continue it."""
     if (out / CHECKPOINT).is_file():
         with safe_open(out / CHECKPOINT, framework="numpy") as tensors:
             step = int(tensors.get_tensor("step"))
@@ -82,7 +82,7 @@ def _locked(out: Path) -> Iterator[None]:
         os.close(folder)
         raise ModelError(f"another process trains in {out}: wait for it, or name another folder") from exc
     except OSError:
-        pass  # a file system without locks: two at once have to be kept apart by who starts them
+        pass  # the file system has no locks: users must not start two trainings in one folder
     try:
         yield
     finally:
@@ -91,9 +91,9 @@ def _locked(out: Path) -> Iterator[None]:
 
 @contextmanager
 def interrupts_ignored() -> Iterator[None]:
-    """A process begun meanwhile leaves Ctrl-C to this one, which ends it; else both say what broke them."""
+    """Processes started inside this block ignore Ctrl-C: this process ends them, and it alone reports it."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may change it
+        yield  # only the main thread may change signal handlers
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

@@ -1,6 +1,6 @@
-"""A PanoramaNet folder enters; an embedder leaves that loads its network when the first picture comes.
+"""A PanoramaNet folder comes in; an embedder goes out that loads its network when first needed.
 
-Most queries need a model's hash and cohort and never a picture: they should not wait for a network to load.
+Most queries need a model's hash and cohort but embed no picture; they should not wait for a network to load.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ CODE_VERSION = "2"  # 2: exits add up
 EXITS = 3
 
 MOST_SIDE = 1024
-"""Eight times that of the shipped model: of larger ones a batch of crops would fill any memory."""
+"""Eight times the shipped model's side; with larger ones, a batch of crops would exhaust any memory."""
 
 Made = TypeVar("Made")
 Net = TypeVar("Net", bound="Embedder | Proposer")
 
 
 class Late(Generic[Made]):
-    """What is made when it is first asked for, and once, whichever thread asks."""
+    """A value that is made on the first call, once, whichever thread calls; later calls return the same."""
 
     def __init__(self, make: Callable[[], Made]) -> None:
         self._make = make
@@ -47,27 +47,27 @@ class Late(Generic[Made]):
 
     @property
     def is_made(self) -> bool:
-        """Whether it was asked for already."""
+        """Whether the value has been made."""
         return self._made is not None
 
 
 class LateNet(Generic[Net]):
-    """What is asked of a network besides what it finds, where it is loaded on first use.
+    """The properties of a network that is loaded on first use, apart from what it computes.
 
     Attributes:
-        _late: loads it.
+        _late: loads the network.
     """
 
     _late: Late[Net]
 
     @property
     def precision(self) -> Precision | None:
-        """What it runs in; loads it."""
+        """The number format of the network; loads it."""
         return self._late().precision
 
     @property
     def device(self) -> object:
-        """Where it runs; loads it."""
+        """Where the network runs; loads it."""
         return self._late().device
 
     @property
@@ -76,19 +76,19 @@ class LateNet(Generic[Net]):
         return self._late.is_made
 
     def load(self) -> None:
-        """Load and check the network, unless that is done."""
+        """Load and check the network, unless it is loaded."""
         self._late()
 
     def rest_by(self, rest: Callable[[], None]) -> None:
-        """Call this while the network computes; loads it."""
+        """Set a function that the network calls while it computes; loads the network."""
         self._late().rest_by(rest)
 
 
 def net_hash(folder: ModelFolder) -> str:
-    """Hex digest of all that changes a PanoramaNet's vectors: weights, input size, colour share, code.
+    """Hex digest of everything that changes a PanoramaNet's vectors: weights, input side, colour share, code.
 
     Raises:
-        ModelError: the recipe does not say all of it.
+        ModelError: the recipe lacks one of them or has an invalid value.
     """
     side, _, color_weight = net_facts(folder)
     settings = (folder.sha256(WEIGHTS), side, color_weight, CODE_VERSION)
@@ -96,10 +96,10 @@ def net_hash(folder: ModelFolder) -> str:
 
 
 def net_facts(folder: ModelFolder) -> tuple[int, int, float]:
-    """Input side in pixels, length of a vector, and the colour part's share of its square, by the recipe.
+    """The recipe's input side in pixels, length of a vector, and share of colour in its squared length.
 
     Raises:
-        ModelError: the recipe lacks one, or it cannot be that.
+        ModelError: the recipe lacks one of them or has an invalid value.
     """
     try:
         network: dict[str, Any] = folder.recipe["network"]
@@ -118,14 +118,14 @@ def net_facts(folder: ModelFolder) -> tuple[int, int, float]:
 
 
 def cohort_of(folder: ModelFolder) -> NDArray[np.float32] | None:
-    """(exits, N, dim) float32 vectors of foreign pictures; None where the folder has none."""
+    """(exits, N, dim) float32 vectors of foreign pictures; None if the folder has none."""
     if COHORT not in folder.recipe.get("sha256", {}):
         return None
     return np.asarray(folder.arrays(COHORT)["vectors"], np.float32)
 
 
 class LateEmbedder(LateNet["PanoramaNet"], Embedder):  # type: ignore[override]
-    """PanoramaNet, loaded on first use; what its files say can be had before."""
+    """PanoramaNet, loaded on first use; its name, hash, dim and cohort are known without the network."""
 
     exits = EXITS
 
@@ -145,7 +145,7 @@ class LateEmbedder(LateNet["PanoramaNet"], Embedder):  # type: ignore[override]
 
     @property
     def net(self) -> PanoramaNet:
-        """The network, loaded and checked; ModelError where its weights are not those of the recipe."""
+        """The network, loaded and checked; ModelError if its weights do not match the recipe."""
         return self._late()
 
     def _loaded(self) -> PanoramaNet:
@@ -166,12 +166,12 @@ class LateEmbedder(LateNet["PanoramaNet"], Embedder):  # type: ignore[override]
         return self.net.embed(images, exit)
 
     def cohort(self) -> NDArray[np.float32]:
-        """(exits, N, dim) float32 of foreign training pictures; N = 0 where the folder has none."""
+        """(exits, N, dim) float32 of foreign training pictures, read-only; N = 0 if the folder has none."""
         return self._cohort()
 
     def _read_cohort(self) -> NDArray[np.float32]:
         found = cohort_of(self._model_folder)
         if found is None:
             return super().cohort()
-        found.flags.writeable = False  # one for all who ask
+        found.flags.writeable = False  # all callers share this array
         return found

@@ -1,6 +1,6 @@
-"""A proposer's folder enters; a proposer leaves that loads its network when told to, or for a picture.
+"""A proposer's folder comes in; a proposer goes out that loads its network when first needed.
 
-What indexing asks first, whether a video is to be indexed at all, needs the model's hash and no network.
+Indexing first decides whether a video needs indexing at all; for that it needs the model's hash, no network.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ if TYPE_CHECKING:
     from panorama.models.proposer import PanoramaProposer
 
 CODE_VERSION = 1
-"""Raised when the code gives other regions for the same weights; part of the hash."""
+"""Raised when the code finds other regions with the same weights; part of the hash."""
 
 GREY = 114
-"""What fills the canvas beside the picture; the network's zero."""
+"""The pixel value that fills the canvas beside the picture; the network's zero."""
 
 MAX_ENLARGE = 4.0
-"""A picture smaller than a quarter of the input is not enlarged further: there is nothing more to see."""
+"""Largest enlargement: a picture smaller than a quarter of the input gains nothing from more."""
 
 CANDIDATES = 160
-"""Points kept before suppression, a few for each region that can come out."""
+"""Points kept before suppression, several for each region that may remain."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProposalSettings:
-    """What the recipe's [inference] table says.
+    """The recipe's [inference] table, and the zoom.
 
     Attributes:
         side: long side of the network's input in pixels, a multiple of 32.
         floor: least objectness of a region.
-        max_iou: overlap above which the weaker of two regions is dropped.
-        limit: most regions a picture.
-        zoom: from 2, zoom x zoom overlapping parts of each picture are looked at besides the whole, and there
-            may be `zoom` times as many regions.
+        max_iou: overlap (IoU) above which the weaker of two regions is dropped.
+        limit: most regions per picture.
+        zoom: from 2 on, the network also sees zoom x zoom overlapping parts of each picture, and a picture
+            may have `zoom` times as many regions.
     """
 
     side: int
     floor: float
     max_iou: float
     limit: int
-    zoom: int = field(default=1, repr=False)  # so that the hash of 1 is what it was before there was another
+    zoom: int = field(default=1, repr=False)  # hidden from repr: zoom 1 keeps the hash from before zoom
 
     def __post_init__(self) -> None:
         if self.side < 32 or self.side % 32:
@@ -64,10 +64,10 @@ class ProposalSettings:
 
     @classmethod
     def of(cls, folder: ModelFolder) -> ProposalSettings:
-        """Those of a recipe.
+        """The settings of a recipe, at zoom 1.
 
         Raises:
-            ModelError: it lacks one.
+            ModelError: the recipe lacks one, or one is out of range.
         """
         try:
             given = folder.recipe["inference"]
@@ -78,14 +78,14 @@ class ProposalSettings:
             raise ModelError(f"the recipe of {folder.path} lacks {exc}, which a proposer needs") from exc
 
     def at_side(self, side: int, zoom: int = 1) -> ProposalSettings:
-        """The same for pictures or parts of that longest side, rounded up to a multiple of 32."""
+        """The same settings for pictures or parts with this longest side, rounded up to a multiple of 32."""
         return replace(self, side=-(-side // 32) * 32, zoom=zoom)
 
     def hash(self, folder: ModelFolder) -> str:
-        """Hex digest of all that changes the regions of a model with these settings.
+        """Hex digest of everything that changes the regions of a model with these settings.
 
-        The format that it runs in is no part: processors differ by rounding only, and a library moves
-        between them.
+        The number format is not part of it: results hardly differ between formats, and a library may move
+        from one processor to another.
         """
         facts: tuple[object, ...] = (CODE_VERSION, folder.sha256(), self, GREY, MAX_ENLARGE, CANDIDATES)
         if self.zoom > 1:
@@ -94,12 +94,12 @@ class ProposalSettings:
 
 
 class LateProposer(LateNet["PanoramaProposer"], Proposer):  # type: ignore[override]
-    """PanoramaProposer, loaded on first use; what its files say can be had before.
+    """PanoramaProposer, loaded on first use; its name, settings and hash are known without the network.
 
     Args:
         folder: a model folder of kind 'proposer'.
         settings: None for those of its recipe.
-        whole: what loads it with the recipe's settings, where others share the network.
+        whole: loads the proposer with the recipe's settings, shared with others; None makes its own.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class LateProposer(LateNet["PanoramaProposer"], Proposer):  # type: ignore[overr
 
     @property
     def net(self) -> PanoramaProposer:
-        """The network, loaded and checked; ModelError where its weights are not those of the recipe."""
+        """The proposer with these settings, loaded and checked; ModelError if its weights do not match."""
         return self._late().at_side(self.settings.side, self.settings.zoom)
 
     def propose(self, images: Sequence[Image]) -> list[Regions]:
@@ -130,6 +130,6 @@ class LateProposer(LateNet["PanoramaProposer"], Proposer):  # type: ignore[overr
         return self.net.propose(images)
 
     def at_side(self, side: int, zoom: int = 1) -> LateProposer:
-        """The proposer with an input of that side; one network serves all sides."""
+        """The proposer with this input side, rounded up to a multiple of 32; all sides share one network."""
         other = self.settings.at_side(side, zoom)
         return self if other == self.settings else LateProposer(self._folder, other, self._late)

@@ -1,6 +1,6 @@
-"""Normalised pictures enter; one unit vector per exit of PanoramaNet's trunk leaves.
+"""Normalised pictures come in; one unit vector per exit of PanoramaNet's trunk goes out.
 
-A residual trunk of dense 3 x 3 convolutions (fast in bfloat16 on CPUs) with three exits. For 128 pixels:
+A residual trunk of dense 3 x 3 convolutions (fast in bfloat16 on CPUs) with three exits. At 128 pixels:
 
     stem, stage 1, exit 1      32 channels at 32 x 32, 64 at 16 x 16
     stage 2, exit 2            128 channels at 8 x 8
@@ -21,14 +21,14 @@ STAGE_CHANNELS = (64, 128, 256)
 
 
 class ConvNorm(nn.Sequential):
-    """Convolution and batch normalisation, which `fold` makes one, and a ReLU where wanted."""
+    """Convolution and batch norm, which `fold` merges into one convolution, and a ReLU if wanted."""
 
     def __init__(self, inner: int, outer: int, size: int, stride: int = 1, relu: bool = True) -> None:
         conv = nn.Conv2d(inner, outer, size, stride, size // 2, bias=False)
         super().__init__(conv, nn.BatchNorm2d(outer), nn.ReLU(inplace=True) if relu else nn.Identity())
 
     def fold(self) -> None:
-        """Move the normalisation into the convolution; for inference only."""
+        """Merge the batch norm into the convolution; for inference only."""
         conv, norm = self[0], self[1]
         if not isinstance(norm, nn.BatchNorm2d) or not isinstance(conv, nn.Conv2d):
             return
@@ -43,7 +43,7 @@ class ConvNorm(nn.Sequential):
 
 
 class Residual(nn.Module):
-    """x + f(x), f of one or two 3 x 3 convolutions."""
+    """x + f(x), then a ReLU; f is `depth` (one or two) 3 x 3 convolutions."""
 
     def __init__(self, channels: int, depth: int) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Residual(nn.Module):
 
 
 class Head(nn.Module):
-    """From a stage's map to a unit vector: widen, pool, project, centre."""
+    """Turns a stage's map into a unit vector: widen, average, project, centre."""
 
     def __init__(self, inner: int, wide: int, dim: int, down: int | None = None) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Head(nn.Module):
         return self.vectors(self.widen(self.down(x)))
 
     def vectors(self, x: Tensor) -> Tensor:
-        """From the widened map, (B, wide, 8, 8) or 4 x 4 at the deepest exit, to unit vectors."""
+        """Unit vectors (B, dim) from the widened map, (B, wide, h, w)."""
         pooled = x.float().mean(dim=(2, 3))  # (B, wide)
         y = self.project(pooled.to(self.project.weight.dtype)).float()
         return F.normalize(F.normalize(y, dim=1) - self.center, dim=1)  # (B, dim)
@@ -100,15 +100,15 @@ class Trunk(nn.Module):
             yield head(x), x
 
     def exits_out(self, x: Tensor, first: int = 1, last: int = EXITS) -> list[Tensor]:
-        """Unit vectors of exits `first` to `last`, each (B, dim) float32: its own and all before it, added.
+        """Unit vectors of exits `first` to `last`, (B, dim) float32 each: an exit's own plus all before it.
 
-        Each exit learns by itself; they err differently, so together they retrieve better than the deepest.
+        Each exit learns separately. They err differently, so their sum retrieves better than the deepest.
         """
         return self.summed((vectors for vectors, _ in self.stages_out(x, last)), first)
 
     @staticmethod
     def summed(own: Iterable[Tensor], first: int) -> list[Tensor]:
-        """From each exit's own vectors (B, dim) to what exits from `first` on give: sums, of unit length."""
+        """The vectors (B, dim) of exits from `first` on: sums of the exits' own vectors, at unit length."""
         found = []
         total: Tensor | float = 0.0
         for number, vectors in enumerate(own, 1):
@@ -118,18 +118,18 @@ class Trunk(nn.Module):
         return found
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """Unit vectors of all exits, as `exits_out` gives them."""
+        """Unit vectors of all exits; see `exits_out`."""
         return self.exits_out(x)
 
     def fold(self) -> None:
-        """Merge all batch normalisations into their convolutions; for inference only."""
+        """Merge all batch norms into their convolutions; for inference only."""
         for module in self.modules():
             if isinstance(module, ConvNorm):
                 module.fold()
 
 
 def macs_per_exit(trunk: Trunk, side: int) -> tuple[int, ...]:
-    """Multiply-adds of one picture up to and including each exit, shallower exits' heads included."""
+    """Multiply-adds of one picture up to and including each exit, with the heads of shallower exits."""
     counts: list[int] = []
     total = 0
 

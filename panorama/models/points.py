@@ -1,4 +1,4 @@
-"""What the proposer's heads give for grid points enters; boxes in pixels of the network's input leave."""
+"""Outputs of the proposer's heads for grid points come in; boxes in pixels of the network's input go out."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ZERO, SPREAD = 114.0, 64.0
 """The pixel value that is 0 to the network, and the difference from it that is 1."""
 
 LEAST_LOG, MOST_LOG = -6.0, 4.0
-"""Log distances beyond these are cut off."""
+"""Log distances are clipped to this range."""
 
 
 @lru_cache(maxsize=32)
 def points(height: int, width: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Centres (N, 2) as x, y in pixels, and strides (N,), of all points of an input, level by level."""
+    """Centres (N, 2) as x, y in pixels, and strides (N,), of all points of an input, finest level first."""
     centres, strides = [], []
     for stride in STRIDES:
         y, x = np.mgrid[: height // stride, : width // stride]
@@ -29,12 +29,12 @@ def points(height: int, width: int) -> tuple[NDArray[np.float32], NDArray[np.flo
 def boxes_at(
     raw: NDArray[np.float32], where: NDArray[np.intp], height: int, width: int
 ) -> NDArray[np.float32]:
-    """Boxes (K, 4) as x1, y1, x2, y2 of some points.
+    """Boxes (K, 4) as x1, y1, x2, y2 in pixels of some points.
 
     Args:
-        raw: (K, 4) log distances of these points to left, top, right and bottom, in strides.
-        where: (K,) numbers of the points.
-        height, width: of the input.
+        raw: (K, 4) log distances from these points to left, top, right and bottom, in strides.
+        where: (K,) indices of the points.
+        height, width: of the input, in pixels.
     """
     centres, strides = points(height, width)
     distances = np.exp(raw.clip(LEAST_LOG, MOST_LOG)) * strides[where, None]

@@ -1,8 +1,8 @@
-"""A number format by name, or none, and what a network has for it enter; the format it runs in here leaves.
+"""A number format, or none, and what a network supports come in; the format that it runs in here goes out.
 
-'int8' counts in whole numbers of 8 bits, 'bfloat16' and 'float32' are floating point. Which one runs changes
-a vector by less than storing its picture as JPEG does, so it is no part of a model's hash: a library moves
-between processors, and to a GPU and back.
+'int8' uses whole numbers of 8 bits; 'bfloat16' and 'float32' are floating point. The format changes a vector
+by less than storing its picture as JPEG does, so it is not part of a model's hash: a library may move between
+processors, and to a GPU and back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from panorama.models.device import CPU, gpu_bfloat16
 PRECISIONS = ("int8", "bfloat16", "float32")
 ENVIRONMENT = "PANORAMA_PRECISION"
 
-# torch takes seconds to import; what a format is called, and why, does not need it.
+# torch takes seconds to import; the name of a format and the reason for it do not need it.
 if TYPE_CHECKING:
     import torch
 
@@ -30,7 +30,7 @@ class Precision:
 
     Attributes:
         name: one of `PRECISIONS`.
-        why: why it is not int8, the fastest; '' where it is, or where another was asked for.
+        why: why it is not int8, the fastest; '' if it is, or if another format was requested.
     """
 
     name: str
@@ -38,21 +38,21 @@ class Precision:
 
     @property
     def dtype(self) -> torch.dtype:
-        """What the floating-point part of the network computes in."""
+        """The data type of the network's floating-point part."""
         import torch
 
         return torch.bfloat16 if self.name == "bfloat16" else torch.float32
 
 
 def choose(wanted: str | None, why_not_int8: Callable[[], str], device: str) -> Precision:
-    """The format asked for; for None that of $PANORAMA_PRECISION; for 'auto' the fastest that there is.
+    """The requested format; None takes $PANORAMA_PRECISION, and 'auto' takes the fastest one available.
 
     Args:
-        why_not_int8: what keeps this network from int8 here, '' for nothing; asked where it counts.
-        device: where the network will run; a GPU counts in floating point.
+        why_not_int8: returns why this network cannot use int8 here, '' if it can; called only if needed.
+        device: where the network will run; a GPU computes in floating point only.
 
     Raises:
-        ModelError: there is no such format, or int8 was asked for by name and cannot be had.
+        ModelError: the format is unknown, or int8 was requested by name but is not available.
     """
     name = wanted or os.environ.get(ENVIRONMENT) or "auto"
     if name not in ("auto", *PRECISIONS):
@@ -72,19 +72,19 @@ def choose(wanted: str | None, why_not_int8: Callable[[], str], device: str) -> 
 
 @cache
 def native_bfloat16() -> bool:
-    """Whether this processor multiplies bfloat16 itself; emulated, it is slower than float32."""
+    """Whether this CPU multiplies bfloat16 natively; emulated, it is slower than float32."""
     import torch
 
-    # Private in torch, and absent from some builds: then float32 is the safe answer.
+    # Private in torch and missing from some builds; then float32 is the safe answer.
     by_processor = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
     by_library = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
     return bool(by_processor and by_processor() and by_library and by_library())
 
 
 def training_dtype(kind: str) -> torch.dtype:
-    """bfloat16 where such a device ('cpu', 'cuda') multiplies it itself, else float32.
+    """bfloat16 if this kind of device ('cpu', 'cuda') multiplies it natively, else float32.
 
-    Emulated, a step in bfloat16 takes ten times as long as one in float32.
+    Emulated, a training step in bfloat16 takes ten times as long as in float32.
     """
     import torch
 
@@ -93,18 +93,18 @@ def training_dtype(kind: str) -> torch.dtype:
 
 
 def mixed(kind: str) -> torch.autocast:
-    """The context to train and judge in on such a device: `training_dtype` where that is not float32."""
+    """The context for training and judging on this kind of device: autocast to bfloat16 if it is native."""
     import torch
 
     return torch.autocast(kind, torch.bfloat16, enabled=training_dtype(kind) == torch.bfloat16)
 
 
 def why_no_int8() -> str:
-    """Why no network can run in 8 bits here; '' where one can."""
+    """Why no network can run in 8 bits here; '' if it can."""
     try:
         from panorama.models.graph8 import why_not_here
 
         return why_not_here()
-    # A system that it is not built for, or another one's libraries; or it was built without the processor.
+    # No build for this system, wrong system libraries, or an OpenVINO built without its CPU plugin.
     except (ImportError, OSError, RuntimeError) as exc:
         return f"OpenVINO, which runs networks in 8 bits, cannot be loaded: {exc}"

@@ -1,4 +1,4 @@
-"""True boxes and proposed regions enter; the share of boxes that were found leaves."""
+"""True boxes and proposed regions come in; the share of boxes that were found goes out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from panorama.regions import Regions, iou
 
 LARGE_SHARE = 0.01
-"""A box of at least this part of its picture counts as large."""
+"""A box that covers at least this share of its picture counts as large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +19,10 @@ class Recall:
     """How many true boxes were proposed.
 
     Attributes:
-        found, boxes: of all boxes.
-        found_large, large: of the boxes that fill at least 1 % of their picture.
-        proposals: regions that were looked at, over all pictures.
-        pictures: how many there were.
+        found, boxes: found boxes and all boxes.
+        found_large, large: the same for boxes that cover at least 1 % of their picture.
+        proposals: number of regions considered, over all pictures.
+        pictures: number of pictures.
     """
 
     found: int
@@ -53,9 +53,11 @@ def proposal_recall(
     """Class-agnostic recall: a true box is found if one of the `limit` best regions overlaps it enough.
 
     Args:
-        boxes_true: (G, 4) x1, y1, x2, y2 in pixels, for every picture.
-        regions: what was proposed, for every picture.
-        picture_sizes: width and height in pixels, for every picture.
+        boxes_true: (G, 4) x1, y1, x2, y2 in pixels, one array per picture.
+        regions: the proposed regions, one value per picture.
+        picture_sizes: width and height in pixels, one pair per picture.
+        iou_at_least: the overlap that is enough.
+        limit: most regions considered per picture.
 
     Raises:
         ValueError: the three lists differ in length.

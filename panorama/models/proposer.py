@@ -26,13 +26,13 @@ from panorama.models.zooming import propose_zoomed
 from panorama.regions import DETECTOR, Regions, suppress
 
 BATCH = 15
-"""Most frames in one batch of the network: as many as indexing gathers, since splitting a batch doubles
-the cost of its calls. From 16 on, torch sums the last floating-point products in another order.
+"""Most frames in one batch of the network: as many as indexing gathers, because every further batch costs
+another call. With 16 or more, torch sums the last floating-point products in another order.
 """
 
 
 class Network(Protocol):
-    """The network, whatever runs it."""
+    """The network, whichever format it runs in."""
 
     def __call__(self, pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
         """From (B, H, W, 3) bytes, with H and W multiples of 32, to (B, N, 5); see `points`."""
@@ -97,7 +97,7 @@ class PanoramaProposer(Proposer):
         return propose_zoomed(self._propose, images, settings.zoom, settings.max_iou, limit)
 
     def _propose(self, images: Sequence[Image]) -> list[Regions]:
-        """Regions of whole pictures."""
+        """Regions of whole pictures; pictures with canvases of one size share batches."""
         found: list[Regions] = [Regions.empty()] * len(images)
         by_canvas: dict[tuple[int, int], list[int]] = {}
         fits = [fit(image, self.settings.side) for image in images]

@@ -1,4 +1,4 @@
-"""The proposer's tensors and the ranges of its layers enter; its network in 8 bits leaves."""
+"""The proposer's tensors and the ranges of its layers come in; its network in 8 bits goes out."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from panorama.models.proposer_shape import Shape
 from panorama.models.ranges import Ranges
 
 PIECE = 4
-"""Pictures at once. More gain 5 % of the network's time, and a question would wait for the processor."""
+"""Pictures per call. More would save 5 % of the network's time, but a query would wait longer for the CPU."""
 
 
 OWN_AFTER = 200
-"""Full pieces of one size that pay for compiling a network of their own: 0.25 s, for 1.2 ms of each."""
+"""Full pieces of one size that justify compiling a network for it: 0.25 s once, to save 1.2 ms per piece."""
 
 
 class Proposer8:
-    """The proposer's network: pictures (B, H, W, 3) of bytes to what its heads say.
+    """The proposer's network in 8 bits: pictures (B, H, W, 3) uint8 to the outputs of its heads.
 
     Args:
         shape: of the network.
-        tensors: as it was trained.
+        tensors: as trained.
         ranges: of its layers.
 
     Raises:
-        ModelError: the tensors are not those of such a network.
+        ModelError: the tensors do not belong to such a network.
         KeyError: the ranges lack a layer.
     """
 
@@ -54,21 +54,21 @@ class Proposer8:
         self._network.check()
 
     def __call__(self, pictures: NDArray[np.uint8]) -> Floats:
-        """(B, N, 5): objectness as a logit and log distances of all points, level by level; see `points`."""
+        """(B, N, 5): objectness logit and log distances of all points, finest level first; see `points`."""
         levels = self._network(pictures)
         return np.concatenate([x.reshape(*x.shape[:2], -1) for x in levels], 2).transpose(0, 2, 1)
 
     def rest_by(self, rest: Callable[[], None]) -> None:
-        """Call this between pieces of a batch."""
+        """Set a function to call before each piece of a batch."""
         self._network.rest = rest
 
 
 Weights = dict[str, tuple[Floats, Floats]]
-"""Name of a layer -> its weight (out, in, k, k) and its bias (out,)."""
+"""Layer name -> its weight (out, in, k, k) and its bias (out,)."""
 
 
 def _read(shape: Shape, tensors: Tensors) -> Weights:
-    """All layers of the network, folded."""
+    """All layers of the network, with batch norms merged."""
     found: Weights = {}
 
     def unit(name: str, inputs: int, outputs: int, size: int = 3) -> None:
@@ -108,10 +108,10 @@ def _read(shape: Shape, tensors: Tensors) -> Weights:
 
 
 def _build(shape: Shape, weights: Weights, layers: Layers, pictures: Node) -> list[Node]:
-    """What each level's head says, (B, 5, h, w), from pictures with their border."""
+    """The output of each level's head, (B, 5, h, w), from pictures with their border."""
 
     def unit(x: Node, name: str, stride: int = 1, to: str | None = None) -> Node:
-        """A layer, rounded to its own bytes or to another's."""
+        """A layer, rounded to its own bytes or to those of layer `to`."""
         return layers.to_bytes(layers.conv(x, *weights[name], stride), name if to is None else to)
 
     ones = np.ones(3, np.float32)
@@ -131,7 +131,7 @@ def _build(shape: Shape, weights: Weights, layers: Layers, pictures: Node) -> li
 
 
 def _cross_stage(stage: str, depth: int, weights: Weights, layers: Layers, x: Node) -> Node:
-    """Half of the channels through bottlenecks, half around them, and both joined."""
+    """Half of the channels through bottlenecks, half around them, then both joined."""
     largest = f"{stage}.through"
     inner = layers.to_bytes(layers.conv(x, *weights[largest]), largest)
     for number in range(depth):
@@ -140,8 +140,9 @@ def _cross_stage(stage: str, depth: int, weights: Weights, layers: Layers, x: No
         middle = layers.to_bytes(layers.conv(inner, *weights[first]), first)
         change = layers.conv(middle, *weights[f"{block}.second"], relu=False)
         inner, largest = layers.to_bytes(residual(inner, change), block), block
-    # What went through several sums is many times larger than what went around them. One scale for both
-    # would leave the second a few bytes; instead its bytes are taken for more, and its weights are smaller.
+    # What went through several sums is many times larger than what went around them. With one scale for
+    # both, the latter would keep only a few byte values. So it is rounded on its own scale, its bytes are
+    # taken for values on the larger scale, and its weights in `join` shrink by the same factor.
     through, around = layers.range_of(largest), layers.range_of(f"{stage}.around")
     beside = layers.conv(x, *weights[f"{stage}.around"])
     beside = layers.to_bytes(beside, f"{stage}.around", stands_for=through)
@@ -152,14 +153,14 @@ def _cross_stage(stage: str, depth: int, weights: Weights, layers: Layers, x: No
 
 
 def _pyramid(weights: Weights, layers: Layers, trunk: Sequence[Node], unit: Any) -> list[Node]:
-    """What the heads say, from the trunk's maps at strides 8, 16 and 32."""
-    # Levels are added up: all have the scale of the largest sum.
+    """The output of each head, from the trunk's maps at strides 8, 16 and 32."""
+    # Levels are added to each other, so all of them use the scale of the largest sum.
     sums = ["settle:in", *(f"smooth.{level}:in" for level in range(len(STRIDES)))]
     shared = max(sums, key=layers.range_of)
     inner = [unit(x, f"laterals.{level}", to=shared) for level, x in enumerate(trunk)]
 
     def handed_down(level: int) -> Node:
-        """A level's map and what the coarser one hands down."""
+        """A level's map plus the map passed down from the coarser level."""
         down, name = inner[level + 1], f"descend.{level}"
         if name in weights:  # their channels differ
             down = unit(down, name, to=shared)

@@ -1,4 +1,4 @@
-"""The proposer's tensors enter; its network in floating point, on the processor or a GPU, leaves."""
+"""The proposer's tensors come in; its network in floating point, on the CPU or a GPU, goes out."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from panorama.models.proposer_net import Bottleneck, ConvUnit, ProposerNet, prep
 from panorama.models.ranges import rest_between
 
 KINDS: tuple[type[nn.Module], ...] = (ConvUnit, Bottleneck)
-"""The layers whose ranges are measured."""
+"""The modules whose ranges are measured."""
 
 
 class ProposerInFloats:
-    """The proposer's network as torch runs it: pictures (B, H, W, 3) of bytes to what its heads say.
+    """The proposer's network, run by torch: pictures (B, H, W, 3) uint8 to the outputs of its heads.
 
     Args:
-        net: untrained, of the recipe's shape.
-        tensors: as it was trained.
-        where: what an error calls them.
-        dtype, device: what it runs in, and where.
+        net: untrained, with the shape given in the recipe.
+        tensors: as trained.
+        where: their name in error messages.
+        dtype, device: the data type and the device to run in.
 
     Attributes:
-        net: folded.
+        net: the network, with batch norms merged.
 
     Raises:
-        ModelError: the tensors are not those of such a network.
+        ModelError: the tensors do not belong to such a network.
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class ProposerInFloats:
 
     @torch.inference_mode()
     def __call__(self, pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """(B, N, 5): objectness as a logit and log distances of all points, level by level; see `points`."""
+        """(B, N, 5): objectness logit and log distances of all points, finest level first; see `points`."""
         x = prepare(send(torch.from_numpy(pictures), self._device), self._dtype)
         return self.net.said(self.net.features(x)[1]).float().cpu().numpy()
 
     def rest_by(self, rest: Callable[[], None]) -> None:
-        """Call this between the layers."""
+        """Set a function to call before each layer."""
         rest_between(self.net, KINDS, rest)

@@ -1,4 +1,4 @@
-"""RGB batches enter the proposer's network; an objectness and a box for every grid point leave."""
+"""Batches of RGB pictures come in; an objectness and a box for every grid point go out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from panorama.models.proposer_shape import Shape, by_level
 
 
 class ConvUnit(nn.Module):
-    """Convolution, batch norm, ReLU; the norm folds into the convolution for inference."""
+    """Convolution, batch norm and, if wanted, ReLU; for inference, `fold` merges the first two."""
 
     def __init__(self, inputs: int, outputs: int, size: int = 3, stride: int = 1, relu: bool = True) -> None:
         super().__init__()
@@ -28,14 +28,14 @@ class ConvUnit(nn.Module):
         return F.relu(x, inplace=True) if self.relu else x
 
     def fold(self) -> None:
-        """Merge the norm into the convolution; only for a network that is not trained any more."""
+        """Merge the norm into the convolution; only for a network that is no longer trained."""
         if isinstance(self.norm, nn.BatchNorm2d):
             self.conv = nn.utils.fusion.fuse_conv_bn_eval(self.conv.eval(), self.norm.eval())
             self.norm = nn.Identity()
 
 
 class Bottleneck(nn.Module):
-    """A 1x1 and a dense 3x3 convolution around a shortcut: at these widths quicker than depthwise ones."""
+    """A 1x1 and a dense 3x3 convolution with a shortcut; at these widths faster than depthwise ones."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Bottleneck(nn.Module):
 class CrossStage(nn.Module):
     """Half of the channels pass through bottlenecks, half go around them, and both are joined (CSPNet, 2019).
 
-    Many thin layers explain more of a teacher's features than few wide ones of as many products.
+    For the same number of products, many thin layers explain more of a teacher's features than few wide ones.
     """
 
     def __init__(self, width: int, depth: int) -> None:
@@ -83,7 +83,7 @@ class Context(nn.Module):
 
 
 class Head(nn.Module):
-    """One pyramid level's features to objectness and distances."""
+    """Turns the features of one pyramid level into objectness and distances."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class Head(nn.Module):
         self.box_tower = ConvUnit(width, width)
         self.score = nn.Conv2d(width, 1, 1)
         self.box = nn.Conv2d(width, 4, 1)
-        # Few points hold a thing: start at about 0.02, with boxes of about three cells.
+        # Few points hold a thing: start with objectness near 0.02 and boxes about three cells wide.
         for layer, bias in ((self.score, -4.0), (self.box, 0.5)):
             nn.init.normal_(layer.weight, std=0.01)
             layer.bias = nn.Parameter(torch.full((layer.out_channels,), bias))
@@ -100,8 +100,8 @@ class Head(nn.Module):
         return self.outputs(self.score_tower(x), self.box_tower(x))
 
     def outputs(self, scores: Tensor, boxes: Tensor) -> Tensor:
-        """From both towers' maps (B, width, h, w) to (B, h * w, 5): objectness, then distances."""
-        # The last products stay in float32: bfloat16's eight bits would move a wide box by pixels.
+        """(B, h * w, 5), objectness then distances, from both towers' maps (B, width, h, w)."""
+        # The last products stay in float32: bfloat16's 8 significant bits would move a wide box by pixels.
         with torch.autocast(scores.device.type, enabled=False):
             both = torch.cat([self.score(scores.float()), self.box(boxes.float())], 1)
         return both.flatten(2).transpose(1, 2)  # (B, h * w, 5)
@@ -113,16 +113,17 @@ class Head(nn.Module):
 
 
 class ProposerNet(nn.Module):
-    """A trunk of cross stages, a feature pyramid at strides 8, 16 and 32, and an anchor-free head a level.
+    """A trunk of cross stages, a feature pyramid at strides 8, 16 and 32, and an anchor-free head per level.
 
-    The pyramid hands down what the deeper levels know and then up again what the finer ones have made of it
-    (PANet, Liu et al. 2018); that costs little, as it is on the coarse levels. Where the finer level is
-    of another width, a convolution of 1 x 1 gives what is handed down as many channels.
+    The pyramid passes features from the deeper levels down to the finer ones, and the results up again
+    (PANet, Liu et al. 2018). This costs little, since it happens on the coarse levels. If two levels differ
+    in width, a 1 x 1 convolution adapts the features that are passed down.
 
     Args:
         widths: channels at strides 2, 4, 8, 16 and 32.
-        depths: bottlenecks at strides 4, 8, 16 and 32; 0 for none of the stage's other layers either.
-        pyramid: channels of the pyramid and the heads, of all levels or of strides 8, 16 and 32.
+        depths: bottlenecks at strides 4, 8, 16 and 32; 0 also omits the stage's other layers after the first.
+        pyramid: channels of the pyramid and the heads: one number for all levels, or one each for strides 8,
+            16 and 32.
     """
 
     def __init__(self, widths: Sequence[int], depths: Sequence[int], pyramid: int | Sequence[int]) -> None:
@@ -151,11 +152,12 @@ class ProposerNet(nn.Module):
         self.heads = nn.ModuleList(Head(level) for level in levels)
 
     def part(self, level: int, x: Tensor) -> Tensor:
-        """One part of the trunk: pictures to stride 8 (level 0), that to stride 16, and that to stride 32.
+        """One part of the trunk: pictures to stride 8 (level 0), stride 8 to 16, or stride 16 to 32.
 
         Args:
             level: 0, 1 or 2.
-            x: (B, 3, H, W), prepared by `prepare`, H and W multiples of 32; else what the part before gave.
+            x: for level 0 pictures (B, 3, H, W) from `prepare`, H and W multiples of 32; else the output of
+                the part before.
         """
         if level == 0:
             x = self.stages[0](self.stem(x))  # (B, 32, H/4, W/4)
@@ -163,7 +165,7 @@ class ProposerNet(nn.Module):
         return self.context(x) if level == 2 else x
 
     def pyramid(self, trunk: Sequence[Tensor]) -> list[Tensor]:
-        """Pyramid features at strides 8, 16 and 32, from the trunk's."""
+        """Pyramid features at strides 8, 16 and 32, from the trunk's features there."""
         inner = [lateral(t) for lateral, t in zip(self.laterals, trunk, strict=True)]
         inner[1] = self.settle(inner[1] + doubled(self.descend[1](inner[2])))
         inner[0] = inner[0] + doubled(self.descend[0](inner[1]))
@@ -176,7 +178,7 @@ class ProposerNet(nn.Module):
         """Trunk features and pyramid features at strides 8, 16 and 32.
 
         Args:
-            x: (B, 3, H, W), prepared by `prepare`; H and W multiples of 32.
+            x: (B, 3, H, W) from `prepare`; H and W multiples of 32.
         """
         trunk: list[Tensor] = []
         for level in range(len(STRIDES)):
@@ -188,17 +190,17 @@ class ProposerNet(nn.Module):
         return self.decode(self.features(x)[1])
 
     def decode(self, pyramid: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """What `forward` returns, from the pyramid features."""
+        """The output of `forward`, from the pyramid features."""
         raw = self.said(pyramid)
         centres, strides = grid([(p.shape[2], p.shape[3]) for p in pyramid], raw.device)
         return raw[..., 0], distances_to_boxes(raw[..., 1:], centres, strides)
 
     def said(self, pyramid: Sequence[Tensor]) -> Tensor:
-        """What the heads say of all points, (B, N, 5): a logit and four log distances; level by level."""
+        """The heads' outputs for all points, finest level first: (B, N, 5), logit and four log distances."""
         return torch.cat([head(p) for head, p in zip(self.heads, pyramid, strict=True)], 1)
 
     def set_precision(self, dtype: torch.dtype) -> None:
-        """Turn all but the heads' last products to `dtype`; those stay in float32."""
+        """Convert everything to `dtype` except the heads' last products, which stay in float32."""
         self.to(dtype)
         for module in self.modules():
             if isinstance(module, Head):
@@ -213,25 +215,25 @@ class ProposerNet(nn.Module):
 
 
 def doubled(x: Tensor) -> Tensor:
-    """A map at twice its height and width."""
+    """A map at twice its height and width, each value repeated."""
     return F.interpolate(x, scale_factor=2.0, mode="nearest")
 
 
 def prepare(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """(B, H, W, 3) uint8 RGB to (B, 3, H, W) around zero, channels last in memory; exact in bfloat16 too."""
+    """(B, H, W, 3) uint8 RGB to (B, 3, H, W) around zero, channels last in memory; exact in bfloat16, too."""
     return images.permute(0, 3, 1, 2).to(dtype).sub_(ZERO).div_(SPREAD)
 
 
 def grid(shapes: Sequence[tuple[int, int]], device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
-    """Centres (N, 2) as x, y in input pixels and strides (N,) of all grid points, level by level.
+    """Centres (N, 2) as x, y in input pixels and strides (N,) of all grid points, finest level first.
 
-    They are kept, and not to be changed in place: made anew at each batch, a GPU would wait for them.
+    The tensors are cached and must not be changed in place; creating them per batch would stall a GPU.
     """
     return _grid(tuple(shapes), torch.device(device))
 
 
 @lru_cache(maxsize=64)
-@torch.inference_mode(False)  # what inference asked for first may be kept for a backward pass later
+@torch.inference_mode(False)  # a tensor first needed for inference may later serve a backward pass
 def _grid(shapes: tuple[tuple[int, int], ...], device: torch.device) -> tuple[Tensor, Tensor]:
     centres, strides = [], []
     for (height, width), stride in zip(shapes, STRIDES, strict=True):

@@ -1,4 +1,4 @@
-"""A proposer's recipe enters; how wide and deep its network is, checked, leaves."""
+"""A proposer's recipe comes in; the widths and depths of its network, checked, go out."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from panorama.models.points import STRIDES
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How wide and deep a proposer's network is.
+    """The widths and depths of a proposer's network.
 
     Attributes:
         widths: channels at strides 2, 4, 8, 16 and 32.
-        depths: bottlenecks at strides 4, 8, 16 and 32; 0 for none of the stage's other layers either.
+        depths: bottlenecks at strides 4, 8, 16 and 32; 0 also omits the stage's other layers after the first.
         pyramid: channels of the pyramid and the heads at strides 8, 16 and 32.
     """
 
@@ -26,13 +26,13 @@ class Shape:
 
     @classmethod
     def of(cls, recipe: Mapping[str, Any], what: str) -> Shape:
-        """The shape that a recipe's `network` tells; `pyramid` there may be one number for all levels.
+        """The shape in a recipe's `network` table, where `pyramid` may be one number for all levels.
 
         Args:
-            what: the recipe, as an error calls it.
+            what: the name of the recipe in error messages.
 
         Raises:
-            ModelError: it lacks them, or a network cannot have them.
+            ModelError: the recipe lacks an entry, or has an invalid one.
         """
         try:
             table = recipe["network"]
@@ -50,12 +50,12 @@ class Shape:
 
 
 def by_level(pyramid: int | Sequence[int]) -> tuple[int, ...]:
-    """A pyramid's channels at each of its strides, given as one number for all or as one for each."""
+    """Channels of the pyramid at each stride, from one number for all or one for each."""
     return (pyramid,) * len(STRIDES) if isinstance(pyramid, int) else tuple(pyramid)
 
 
 def _are_numbers(values: Any, count: int, least: int) -> bool:
-    """Whether a recipe's value is a list of so many whole numbers."""
+    """Whether a recipe's value is a list of `count` whole numbers, each at least `least`."""
     return (
         isinstance(values, (list, tuple))
         and len(values) == count

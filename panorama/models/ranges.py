@@ -1,11 +1,11 @@
-"""A network and pictures enter; the range of values of each of its layers leaves, kept in ranges.json.
+"""A network and pictures come in; the range of values of each of its layers goes out, into ranges.json.
 
     python -m panorama.models.ranges embedder panoramanet PICTURES...
     python -m panorama.models.ranges proposer proposer PICTURES...
 
-Arithmetic of 8 bits needs the ranges of all values in advance. They belong to the weights: the file names the
-digest of those it was measured with, and is not used for others. Pictures are files or folders of files, of
-the kind that the model was trained on.
+8-bit arithmetic needs the ranges of all values in advance. They belong to the weights: the file states the
+digest of the weights it was measured with and is ignored for others. PICTURES are picture files, or folders
+of them, of the kind that the model was trained on.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 RANGES = "ranges.json"
 
 BEYOND = 1e-4
-"""Share of a batch's values that may lie beyond its range: a few outliers would cost all others accuracy."""
+"""Share of a batch's values that may exceed the range: covering outliers would cost the rest accuracy."""
 
 Ranges = dict[str, float]
-"""Name of a layer in the network -> the largest value out of it; with ':in' behind it, into it."""
+"""Name of a layer -> its largest output; with ':in' appended, its largest input."""
 
 
 def read_ranges(folder: ModelFolder) -> tuple[Ranges, str]:
-    """The ranges of a model's layers, and '' or why there are none that fit its weights.
+    """The ranges of a model's layers and '', or {} and why there are none for its weights.
 
     Raises:
-        ModelError: the file is there and is not such a file.
+        ModelError: the file exists but is invalid.
     """
     path = folder.path / RANGES
     make = f"python -m panorama.models.ranges {folder.kind} {folder.path} PICTURES"
@@ -58,7 +58,7 @@ def read_ranges(folder: ModelFolder) -> tuple[Ranges, str]:
 
 
 def write_ranges(folder: ModelFolder, largest: Ranges) -> Path:
-    """Keep the ranges beside the weights that they belong to."""
+    """Write the ranges into the model's folder, with the digest of its weights; returns the path."""
     path = folder.path / RANGES
     rounded = {name: float(f"{value:.6g}") for name, value in largest.items()}
     data = {"weights": folder.sha256(WEIGHTS), "largest": rounded}
@@ -67,8 +67,8 @@ def write_ranges(folder: ModelFolder, largest: Ranges) -> Path:
 
 
 def measure(network: nn.Module, kinds: tuple[type[nn.Module], ...], run: Callable[[], object]) -> Ranges:
-    """The largest value into and out of each layer of some kinds while `run` feeds the network."""
-    import torch  # it takes seconds; who reads the file needs none of it
+    """The largest input and output (see `BEYOND`) of each layer of these kinds while `run` feeds the net."""
+    import torch  # takes seconds; reading the file does not need it
 
     largest: Ranges = {}
     hooks = []
@@ -90,14 +90,14 @@ def measure(network: nn.Module, kinds: tuple[type[nn.Module], ...], run: Callabl
 
 
 def rest_between(network: nn.Module, kinds: tuple[type[nn.Module], ...], rest: Callable[[], None]) -> None:
-    """Have a network call this before each layer of some kinds, from now on."""
+    """Make a network call `rest` before each layer of these kinds, from now on; calls add up."""
     for module in network.modules():
         if isinstance(module, kinds):
             module.register_forward_pre_hook(lambda _module, _given: rest())
 
 
 def _top(values: Tensor) -> float:
-    """The value that a share of `BEYOND` of all values lies above."""
+    """The value that a share `BEYOND` of all values reaches or exceeds."""
     count = max(1, int(values.numel() * BEYOND))
     return float(values.float().flatten().topk(count).values[-1])
 

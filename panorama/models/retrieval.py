@@ -1,4 +1,4 @@
-"""Vectors with labels enter; mean average precision and recall at one of retrieval among them leave."""
+"""Vectors with labels come in; mean average precision and recall at one of retrieval among them go out."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 
 def retrieval_scores(vectors: NDArray[np.floating], labels: Sequence[object]) -> tuple[float, float]:
-    """Each vector queries all the others: (mean average precision, share whose nearest has its label).
+    """Use each vector as a query for all others: (mean average precision, share whose nearest is right).
 
     Args:
         vectors: (N, dim), compared by inner product.
-        labels: N labels; one that occurs once only is a distractor and asks nothing itself.
+        labels: N labels; a vector whose label occurs only once is a distractor, not a query.
 
     Raises:
         ValueError: lengths differ, or no label occurs twice.
@@ -25,12 +25,12 @@ def retrieval_scores(vectors: NDArray[np.floating], labels: Sequence[object]) ->
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What each vector that has a mate finds among others.
+    """What each vector finds among the others, if any of them has its label.
 
     Attributes:
-        asking: (Q,) positions of those that ask.
+        asking: (Q,) positions of the queries.
         precisions: (Q,) average precision of each.
-        first: (Q,) whether the nearest one is right.
+        first: (Q,) whether the nearest vector has the query's label.
     """
 
     asking: NDArray[np.intp]
@@ -45,14 +45,14 @@ class Answers:
         counts: NDArray[np.bool_] | None = None,
         strangers: NDArray[np.floating] | None = None,
     ) -> Answers:
-        """Of vectors (N, dim) with N labels.
+        """Query with each of the vectors (N, dim), which have N labels.
 
         Args:
-            counts: (N, N) whether the second takes part when the first asks; None for all. None asks itself.
-            strangers: (S, dim) that are wrong, whoever asks.
+            counts: (N, N); [i, j] is whether j takes part when i is the query; None: all. i never finds i.
+            strangers: (S, dim) that are wrong for every query.
 
         Raises:
-            ValueError: lengths differ, or no label occurs twice.
+            ValueError: lengths differ, or no query has another vector of its label.
         """
         _, label_ids = np.unique(np.asarray(labels, dtype=str), return_inverse=True)
         points = np.asarray(vectors, np.float32)
@@ -79,7 +79,7 @@ class Answers:
 
 
 def at_most_per_label(labels: Sequence[object], limit: int, seed: int = 0) -> NDArray[np.intp]:
-    """Sorted positions of at most `limit` members of each label, chosen by the seed."""
+    """Sorted positions of at most `limit` members of each label, drawn at random with this seed."""
     names = np.asarray(labels, dtype=str)
     rng = np.random.default_rng(seed)
     chosen = []

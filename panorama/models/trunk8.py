@@ -1,4 +1,4 @@
-"""The embedder's tensors and the ranges of its layers enter; its trunk in 8 bits leaves."""
+"""The embedder's tensors and the ranges of its layers come in; its trunk in 8 bits goes out."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from panorama.models.late import EXITS
 from panorama.models.ranges import Ranges
 
 PIECE = 16
-"""Crops at once. More gain 5 % of the network's time, and a question would wait for the processor."""
+"""Crops per call. More would save 5 % of the network's time, but a query would wait longer for the CPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One layer of the trunk: a convolution that halves the map, or some with a shortcut around them.
+    """One layer of the trunk: a strided convolution, or convolutions with a shortcut around them.
 
     Attributes:
-        inner, outer: channels.
-        depth: convolutions within the shortcut; 0 for the one that halves.
+        inner, outer: channels before and after.
+        depth: convolutions inside the shortcut; 0 for the strided one.
     """
 
     inner: int
@@ -37,27 +37,27 @@ STAGES = (
     (Step(64, 64, 2), Step(64, 128), Step(128, 128, 2), Step(128, 128, 2)),
     (Step(128, 256), Step(256, 256, 2), Step(256, 256, 2), Step(256, 256, 2)),
 )
-"""As `network.Trunk` has them; the very first has 7 x 7 and takes every fourth point."""
+"""The layers of `network.Trunk`; the very first has 7 x 7 weights and stride 4, see STEM_SIZE."""
 
 STEM_SIZE, STEM_STRIDE = 7, 4
 DOWN = 96
-"""Channels of the first head, which halves its map before it widens it."""
+"""Channels of the first head after it halves its map and before it widens it."""
 
 WIDENED = (256, 384, 512)
-"""Channels of each head before they are averaged."""
+"""Channels of each head before averaging."""
 
 
 class Trunk8:
-    """PanoramaNet's trunk: pictures (B, side, side, 3) of bytes to unit vectors.
+    """PanoramaNet's trunk in 8 bits: pictures (B, side, side, 3) uint8 to unit vectors.
 
     Args:
-        tensors: as it was trained.
+        tensors: as trained.
         dim: length of a vector.
-        mean, std: (3,) of the normalisation, in shares of 255.
+        mean, std: (3,) normalisation of the pixels, as fractions of 255.
         ranges: of its layers.
 
     Raises:
-        ModelError: the tensors are not those of such a trunk.
+        ModelError: the tensors do not belong to such a trunk.
         KeyError: the ranges lack a layer.
     """
 
@@ -66,13 +66,13 @@ class Trunk8:
         self._centers = [tensors.take(f"heads.{number}.center", dim) for number in range(EXITS)]
         tensors.check_all_used()
         border = np.round(mean * 255).astype(np.uint8)
-        # One network for each depth that is asked for: what lies deeper is not computed.
+        # One network per depth: shallower queries compute no deeper layers.
         builds = [partial(_build, weights, mean * 255, std * 255, last) for last in range(1, EXITS + 1)]
         self._networks = [Network8(build, ranges, border, STEM_SIZE // 2, PIECE) for build in builds]
         self._networks[-1].check()
 
     def exits_out(self, pictures: NDArray[np.uint8], first: int = 1, last: int = EXITS) -> list[Floats]:
-        """Unit vectors (B, dim) of exits `first` to `last`: an exit's own and all before it, added."""
+        """Unit vectors (B, dim) of exits `first` to `last`: an exit's own plus all before it."""
         found = []
         total = np.zeros((), np.float32)
         own = self._networks[last - 1](pictures)
@@ -83,26 +83,26 @@ class Trunk8:
         return found
 
     def macs(self, side: int) -> tuple[int, ...]:
-        """Multiply-adds of one picture up to and including each exit, shallower exits' heads included."""
+        """Multiply-adds of one picture up to and including each exit, with the heads of shallower exits."""
         return tuple(network.products(side, side) for network in self._networks)
 
     def rest_by(self, rest: Callable[[], None]) -> None:
-        """Call this between pieces of a batch."""
+        """Set a function to call before each piece of a batch."""
         for network in self._networks:
             network.rest = rest
 
 
 def _unit(x: Floats) -> Floats:
-    """(B, dim) of unit length."""
+    """Vectors (B, dim) scaled to unit length."""
     return np.asarray(x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12), np.float32)
 
 
 Weights = dict[str, tuple[Floats, Floats]]
-"""Name of a layer -> its weight, (out, in, k, k) or (out, in) of the last, and its bias (out,)."""
+"""Layer name -> its weight, (out, in, k, k) or, for a projection, (out, in), and its bias (out,)."""
 
 
 def _convs() -> Iterator[tuple[str, int, int, int]]:
-    """Name, channels before and behind, and size of every convolution."""
+    """Name, input channels, output channels and size of every convolution."""
     for stage, steps in enumerate(STAGES):
         for place, step in enumerate(steps):
             name = f"stages.{stage}.{place}"
@@ -117,7 +117,7 @@ def _convs() -> Iterator[tuple[str, int, int, int]]:
 
 
 def _read(tensors: Tensors, dim: int) -> Weights:
-    """All layers, folded: the modules of each convolution are called 0, and its normalisation's 1."""
+    """All layers, with norms merged: in each unit the convolution is module 0 and its norm module 1."""
     found = {
         name: tensors.conv(f"{name}.0", f"{name}.1", inner, outer, size)
         for name, inner, outer, size in _convs()
@@ -131,7 +131,7 @@ def _read(tensors: Tensors, dim: int) -> Weights:
 def _build(
     weights: Weights, zero: Floats, spread: Floats, last: int, layers: Layers, pictures: Node
 ) -> list[Node]:
-    """What each head projects, (B, dim), up to exit `last`."""
+    """The projection of each head, (B, dim), up to exit `last`."""
     x, projected = pictures, []
     for stage, steps in enumerate(STAGES[:last]):
         for place, step in enumerate(steps):
@@ -152,7 +152,7 @@ def _build(
 
 
 def _within_shortcut(name: str, depth: int, weights: Weights, layers: Layers, x: Node) -> Node:
-    """relu(x + f(x)), f of so many convolutions."""
+    """relu(x + f(x)), where f is `depth` convolutions."""
     y = x
     for number in range(depth - 1):
         inner = f"{name}.layers.{number}"

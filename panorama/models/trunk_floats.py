@@ -1,4 +1,4 @@
-"""The embedder's tensors enter; its trunk in floating point, on the processor or a GPU, leaves."""
+"""The embedder's tensors come in; its trunk in floating point, on the CPU or a GPU, goes out."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from panorama.models.network import ConvNorm, Residual, Trunk, macs_per_exit
 from panorama.models.ranges import rest_between
 
 KINDS: tuple[type[nn.Module], ...] = (ConvNorm, Residual)
-"""The layers whose ranges are measured."""
+"""The modules whose ranges are measured."""
 
 
 class TrunkInFloats:
-    """PanoramaNet's trunk as torch runs it: pictures (B, side, side, 3) of bytes to unit vectors.
+    """PanoramaNet's trunk, run by torch: pictures (B, side, side, 3) uint8 to unit vectors.
 
     Args:
-        tensors: as it was trained.
-        where: what an error calls them.
+        tensors: as trained.
+        where: their name in error messages.
         dim: length of a vector.
-        mean, std: (3,) of the normalisation, in shares of 255.
-        dtype, device: what it runs in, and where.
+        mean, std: (3,) normalisation of the pixels, as fractions of 255.
+        dtype, device: the data type and the device to run in.
 
     Attributes:
-        trunk: folded.
+        trunk: the network, with batch norms merged.
 
     Raises:
-        ModelError: the tensors are not those of such a trunk.
+        ModelError: the tensors do not belong to such a trunk.
     """
 
     def __init__(
@@ -55,25 +55,25 @@ class TrunkInFloats:
         self._dtype, self._device = dtype, device
 
     def exits_out(self, pictures: NDArray[np.uint8], first: int, last: int) -> list[Tensor]:
-        """Unit vectors (B, dim) of exits `first` to `last`, on the device; a GPU may still be at it."""
+        """Unit vectors (B, dim) of exits `first` to `last`, on the device; a GPU may still compute them."""
         count, side = pictures.shape[:2]
-        # A table of all 256 values instead of arithmetic on each: 1.5 ms instead of 50 for 64 pictures.
+        # Looking all 256 values up in a table, instead of arithmetic: 1.5 ms instead of 50 for 64 pictures.
         looked_up = np.asarray(cv2.LUT(pictures.reshape(count * side, side, 3), self._table))
         x = torch.from_numpy(looked_up).view(self._dtype).reshape(count, side, side, 3)
         with torch.inference_mode():
             return self.trunk.exits_out(send(x, self._device).permute(0, 3, 1, 2), first, last)
 
     def macs(self, side: int) -> tuple[int, ...]:
-        """Multiply-adds of one picture up to and including each exit, shallower exits' heads included."""
+        """Multiply-adds of one picture up to and including each exit, with the heads of shallower exits."""
         return macs_per_exit(self.trunk, side)
 
     def rest_by(self, rest: Callable[[], None]) -> None:
-        """Call this between the layers."""
+        """Set a function to call before each layer."""
         rest_between(self.trunk, KINDS, rest)
 
 
 def _normalising(mean: NDArray[np.float32], std: NDArray[np.float32], dtype: torch.dtype) -> NDArray[Any]:
-    """(1, 256, 3): what each value of each channel is to the network; numpy knows bfloat16 as int16."""
+    """(1, 256, 3): the normalised value of each pixel value; bfloat16 as int16, since numpy lacks it."""
     values = (torch.arange(256)[:, None] / 255 - torch.from_numpy(mean)) / torch.from_numpy(std)
     bits = values.to(dtype)
     return (bits.view(torch.int16) if dtype == torch.bfloat16 else bits).numpy()[None]

@@ -1,4 +1,4 @@
-"""A model's name or folder enters; its recipe and its tensors leave, checked against their SHA-256."""
+"""A model's name or folder comes in; its recipe and its tensors go out, checked against their SHA-256."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ RECIPE = "recipe.toml"
 WEIGHTS = "model.safetensors"
 COHORT = "cohort.safetensors"
 RESULT = "result.json"
-"""What a training measured; one that did not help leaves it alone."""
+"""What a training measured; a training that did not help writes this and no model."""
 
 HASH_TABLE = "[sha256]"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """One folder of embeddings/ (or a user's own), its recipe read and the hashes of its files known.
+    """One folder of embeddings/, or a user's own: its parsed recipe, which states the digests of its files.
 
     Attributes:
         path: the folder.
@@ -45,12 +45,12 @@ class ModelFolder:
 
     @property
     def name(self) -> str:
-        """The model's name as the recipe has it."""
+        """The model's name in the recipe."""
         return str(self.recipe["name"])
 
     @property
     def kind(self) -> str:
-        """What the model is: 'embedder' or 'proposer'."""
+        """The kind of model: 'embedder' or 'proposer'."""
         return str(self.recipe["kind"])
 
     def sha256(self, file: str = WEIGHTS) -> str:
@@ -71,9 +71,9 @@ class ModelFolder:
         """The tensors of one safetensors file, on the CPU, checked against the recipe's digest.
 
         Raises:
-            ModelError: the file is missing, is not the one the recipe names, or is no safetensors file.
+            ModelError: the file is missing, does not match the digest, or is not a safetensors file.
         """
-        # torch takes seconds to import; the names of models do not need it.
+        # torch takes seconds to import; listing model names does not need it.
         from safetensors.torch import load
 
         try:
@@ -82,18 +82,18 @@ class ModelFolder:
             raise ModelError(f"{self.path / file} is not a safetensors file: {exc}") from exc
 
     def arrays(self, file: str) -> dict[str, NDArray[Any]]:
-        """The same as numpy arrays, without torch; see `tensors`.
+        """The same as `tensors`, as numpy arrays and without torch if numpy knows their format.
 
         Raises:
-            ModelError: the same, and where a value is no finite number.
+            ModelError: as in `tensors`, or a value is not finite.
         """
         try:
             found = dict(parse_arrays(self._checked(file)))
         except SafetensorError as exc:
             raise ModelError(f"{self.path / file} is not a safetensors file: {exc}") from exc
-        except KeyError:  # a format that numpy has not, as bfloat16
+        except KeyError:  # a format that numpy lacks, such as bfloat16
             found = {name: tensor.float().numpy() for name, tensor in self.tensors(file).items()}
-        # In 8 bits such weights would give vectors and boxes that look as good as any.
+        # In 8 bits, weights that are not finite would give vectors and boxes that look like any others.
         wrong = [name for name, values in found.items() if not np.isfinite(values).all()]
         if wrong:
             raise ModelError(f"{self.path / file} holds values that are no finite numbers, in {min(wrong)}")
@@ -118,7 +118,7 @@ class ModelFolder:
 
 
 def model_names(kind: str) -> tuple[str, ...]:
-    """Names of the shipped models of one kind ('embedder', 'proposer') whose weights are there, sorted."""
+    """Names of the shipped models of one kind ('embedder', 'proposer') that have weights, sorted."""
     found = []
     for recipe in content_dir("embeddings").glob(f"*/{RECIPE}"):
         if (recipe.parent / WEIGHTS).is_file() and read_recipe(recipe).get("kind") == kind:
@@ -127,14 +127,17 @@ def model_names(kind: str) -> tuple[str, ...]:
 
 
 def open_model(name: str, kind: str, also: tuple[str, ...] = ()) -> ModelFolder:
-    """The folder of a shipped model by its name, or of a user's own by its path; an error also names `also`.
+    """The folder of a shipped model by name, or of a user's model by path.
+
+    Args:
+        also: other names that the error message offers.
 
     Raises:
-        ModelError: there is none of that name, or it is of another kind.
+        ModelError: there is no such model, its recipe is invalid, or it is of another kind.
     """
     folder = content_dir("embeddings") / name
     if os.path.basename(name) != name or not _holds_recipe(folder):  # noqa: PTH119  Path's drops a slash
-        folder = Path(name)  # what is written as a path is one, whatever ships by its last part
+        folder = Path(name)  # a name with a slash is always a path, even if it ends like a shipped model's
     if not _holds_recipe(folder):
         if told := _why_without_model(folder):
             raise ModelError(told)
@@ -151,17 +154,17 @@ def open_model(name: str, kind: str, also: tuple[str, ...] = ()) -> ModelFolder:
 
 
 def _holds_recipe(folder: Path) -> bool:
-    return os.path.isfile(folder / RECIPE)  # noqa: PTH113  which is no error where nobody may look
+    return os.path.isfile(folder / RECIPE)  # noqa: PTH113  unlike Path's, False if the folder is not readable
 
 
 def _why_without_model(folder: Path) -> str:
-    """Why a folder without a recipe that can be seen holds no model; '' where a training left none in it."""
+    """Why a folder without a visible recipe holds no model, if the folder tells; else ''."""
     try:
         result = parsed_json((folder / RESULT).read_text(encoding="utf-8"))
     except PermissionError as exc:
         return f"the model {folder} cannot be read: {exc.strerror}"
     except (OSError, ValueError):
-        trained = folder / "model"  # where a proposer's training leaves it
+        trained = folder / "model"  # a proposer's training writes its model there
         told = f"{folder} holds no {RECIPE}; its folder 'model' does: name {trained}"
         return told if _holds_recipe(trained) else ""
     if not isinstance(result, dict) or result.get("model", "") is not None:
@@ -176,7 +179,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
     """The parsed recipe.
 
     Raises:
-        ModelError: it cannot be read or is not TOML.
+        ModelError: it cannot be read or is not valid TOML.
     """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -187,9 +190,9 @@ def read_recipe(path: Path) -> dict[str, Any]:
 
 
 def record_hashes(folder: Path) -> dict[str, str]:
-    """Write the digests of a model's own files into its recipe, replacing its last table.
+    """Write the digests of a model's weights and cohort into its recipe, as its last table; return them.
 
-    A training's checkpoint may lie beside them; it changes, and is no part of the model.
+    Other files of the folder, such as a training's checkpoint, are not part of the model.
     """
     recipe = folder / RECIPE
     text = recipe.read_text(encoding="utf-8").split(f"\n{HASH_TABLE}")[0].rstrip("\n")

@@ -1,6 +1,6 @@
-"""Pictures and a proposer enter; regions of each picture and of its parts, seen larger, leave as one list.
+"""Pictures and a proposer come in; regions of each picture and of its enlarged parts go out as one list.
 
-What is small in a large picture has too few pixels where the whole picture is shrunk to the network's input.
+Small things in a large picture have too few pixels once the whole picture is reduced to the network's input.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from panorama.models.base import Image
 from panorama.regions import Regions, suppress
 
 SPAN = 1.2
-"""Sides of all parts in a row, as multiples of the picture's side: neighbours share a strip."""
+"""Total length of all parts in a row, as a multiple of the picture's side: neighbours overlap."""
 
 CUT_SHARE = 0.01
-"""A region so near to where a part was cut, in sides of the part, is a piece of something larger."""
+"""A region this close to an inner edge of a part, in sides of the part, is a piece of something larger."""
 
 PART_WEIGHT = 0.8
-"""Of scores in parts: what the whole picture shows goes first, and pieces of large things go last."""
+"""Factor on scores in parts: regions of the whole picture come first, pieces of large things last."""
 
 
 def picture_side(side: int, zoom: int) -> int:
-    """Longest side in pixels of the picture whose parts have the longest side `side`."""
+    """Longest side in pixels of a picture whose parts have the longest side `side`."""
     return side if zoom == 1 else round(side * zoom / SPAN)
 
 
 def parts_of(image: Image, zoom: int) -> list[tuple[int, int, Image]]:
-    """Left and upper edge of each of zoom x zoom overlapping parts, and the part, a view."""
+    """Left and top edge of each of zoom x zoom overlapping parts, and the part itself, a view."""
     height, width = image.shape[:2]
     rows, columns = (_pieces(length, zoom) for length in (height, width))
     return [(left, top, image[top:bottom, left:right]) for top, bottom in rows for left, right in columns]
 
 
 def _pieces(length: int, zoom: int) -> list[tuple[int, int]]:
-    """First and last pixel, exclusive, of `zoom` pieces of a length that share some with their neighbours."""
+    """Start and end (exclusive) of `zoom` pieces of a length, each overlapping its neighbours."""
     piece = min(length, max(1, round(length * SPAN / zoom)))
     return [
         (start, start + piece) for start in np.linspace(0, length - piece, zoom).round().astype(int).tolist()
@@ -52,12 +52,13 @@ def propose_zoomed(
     """Regions of each picture in its own pixels, best first, overlaps removed, at most `limit`.
 
     Args:
-        propose: regions of whole pictures.
+        propose: finds regions of whole pictures.
         images: (H, W, 3) uint8 each.
-        zoom: parts in a row and in a column, besides the whole.
+        zoom: number of parts per row and per column, besides the whole picture.
+        max_iou: overlap (IoU) above which the weaker of two regions is dropped.
     """
     places = [parts_of(image, zoom) for image in images]
-    # All at once, so that the network's batches are full.
+    # All parts at once, so that the network's batches are full.
     parts = iter(propose([part for several in places for _, _, part in several]))
     found: list[Regions] = []
     for image, whole, several in zip(images, propose(images), places, strict=True):
@@ -67,7 +68,7 @@ def propose_zoomed(
 
 
 def _placed(regions: Regions, place: tuple[int, int, Image], image: Image) -> Regions:
-    """Regions of a part in the picture's pixels, without those that its inner edges cut."""
+    """Regions of a part in the picture's pixels, without those at its inner edges."""
     left, top, part = place
     height, width = part.shape[:2]
     boxes = regions.boxes_xyxy

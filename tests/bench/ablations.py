@@ -1,13 +1,13 @@
-"""Prints what each part of the embedder's training is worth: the same short schedule with one part left out.
+"""Print what each part of the embedder's training contributes, by short trainings that leave one part out.
 
     python tests/bench/ablations.py --footage ../shared/footage --work WORK --steps 400 --threads 1
 
-"All parts" is the shipped recipe as it stands in embeddings/, with fewer steps and small pictures. Every
-variant sees the same views in the same order from the same random weights (one seed; a row with another one
-says how much that alone moves) and is judged as the model's card judges: retrieval among classes never
-trained on, learned part alone. A schedule this short says which parts help early, not how good the finished
-network is. What colour, cohort and the other parts of deciding are worth needs no training: `deciding.py`.
-The views are made once and kept in WORK, and so is every score: a run that was stopped goes on.
+"All parts" is the shipped recipe in embeddings/, with fewer steps and small pictures. Every variant sees the
+same views in the same order and starts from the same random weights; one row has another seed and shows how
+much that alone changes. All are judged as in the model's card: retrieval among classes never trained on, with
+the learned part alone. So short a training shows which parts help early, not how good the finished network
+is. The parts of deciding, such as colour and cohort, need no training: see `deciding.py`. The views are made
+once and kept in WORK, and so is every score: an interrupted run continues.
 """
 
 from __future__ import annotations

@@ -1,20 +1,19 @@
-"""Panorama's index beside Pixeltable doing frame iteration at the same rate with the same networks as UDFs.
+"""Compare Panorama's index with Pixeltable, sampling at the same rate with the same networks as UDFs.
 
     python -m venv /tmp/pxt && /tmp/pxt/bin/pip install pixeltable
     python tests/bench/against_pixeltable.py ../shared/footage --pixeltable /tmp/pxt/bin/python --work WORK
 
-What Panorama does, timed from the start of its interpreter to its end: read every frame, gate, propose
-regions in the frames looked at (5 a second), follow them, keep crops, embed these at all exits, write and
-commit.
+Panorama, timed from the start of its interpreter to its end: read every frame, gate, propose regions in the
+sampled frames (5 per second), track them, keep crops, embed these at all exits, write and commit.
 
-What Pixeltable does, timed by the one `insert` call alone, its interpreter, database, tables and networks
-being ready before: decode the videos, take 5 frames a second, and store for each, in its own PostgreSQL,
-`nothing`: a vector that costs nothing; `frame`: the deepest exit's vector of the whole frame, batches of 64;
-`regions`: boxes of the same proposer and the deepest exit's vector of each, batches of 8. It follows nothing,
-and nothing that it stores can be asked for an entity without more work. Both may use all cores.
+Pixeltable, timed for one `insert` call, with its interpreter, database, tables and networks ready before:
+decode the videos, take 5 frames per second and store the following for each in its own PostgreSQL. `nothing`:
+a vector that costs nothing. `frame`: the deepest exit's vector of the whole frame, in batches of 64.
+`regions`: boxes of the same proposer and the deepest exit's vector of each, in batches of 8. It does not
+track, and its tables cannot answer where an entity is without more work. Both may use all cores.
 
-Pixeltable starts PostgreSQL itself; as root it makes a system user `pgserver` for it. The server is stopped
-at the end. Its files lie under --work.
+Pixeltable starts PostgreSQL itself; as root it creates a system user `pgserver` for it. The server is stopped
+at the end. Its files are below --work.
 """
 
 from __future__ import annotations

@@ -1,20 +1,19 @@
-"""Prints what each way to run the shipped networks costs, and how far its answers are from float32.
+"""Print the cost of each way to run the shipped networks, and how far its answers are from float32.
 
     python tests/bench/backends.py --footage ../shared/footage --threads 1 2
     python tests/bench/backends.py --footage ../shared/footage --packages Inductor
 
-Each setting of the processor is a process of its own: as it is, with AVX-512 alone (a server of some years
-ago), without AVX-512 (a laptop with VNNI), and with AVX2 alone. Turns of all rows are interleaved; a turn
-counts the processor time of all threads divided by their number, which other work on the machine hardly
-changes, or with --wall the time on the clock. "Of int8" is that divided by what ships. Start-up is from the
-weights in memory to the first answer. Batches are those of indexing: 8 frames, 64 crops, from bytes on.
-Answers are compared with those of float32: the share of regions that overlap by 0.7, mean and least cosine
-at each exit.
+Each CPU setting runs in its own process: unrestricted, AVX-512 without VNNI (an older server), AVX2 with VNNI
+(a laptop), and AVX2 alone. The rows take turns. A turn counts the CPU time of all threads divided by their
+number, which other work on the computer hardly changes, or, with --wall, the wall time. "Of int8" is that
+time divided by the time of what ships. Start-up lasts from the weights in memory to the first answer. Batches
+are 8 frames and 64 crops, from bytes on. Answers are compared with those of float32: the share of regions
+that overlap by 0.7, and the mean and least cosine at each exit.
 
-What ships in 8 bits is a graph of our own that OpenVINO runs. OpenVINO's other precisions, its 8 bits as NNCF
-makes them, and ONNX Runtime are rows where they are installed; torch.compile and
-AOTInductor, by `--packages Inductor`, need a C++ compiler and minutes. ONNX Runtime looks at the processor
-itself, so that the settings do not hold it back: it has rows on the whole processor alone.
+In 8 bits, Panorama ships a graph of its own that OpenVINO runs. OpenVINO's other precisions, its 8 bits as
+NNCF makes them, and ONNX Runtime have rows if they are installed. torch.compile and AOTInductor, with
+`--packages Inductor`, need a C++ compiler and minutes. ONNX Runtime examines the CPU itself and ignores the
+settings, so it has rows for the unrestricted CPU only.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Makes the calibration that the shipped embedder comes with: data and seeds enter, calibration.json leaves.
+"""Make the calibration of the shipped embedder: data and seeds come in, calibration.json goes out.
 
     python tests/bench/calibration.py --footage FOLDER --work WORK [--out FILE]
 
-Everything is measured on what `deciding_judges.py` brings together but `eval`, each with the same weight:
+Everything is measured on the judges of `deciding_judges.py` except `eval`, all with the same weight:
 
-- the floor of the deepest exit is the least that is silent about SILENT of the things that are not there,
-  registered by one example or by several;
-- the curve of the score, and how it falls behind the best track, are those of the greatest likelihood of what
-  is to be seen in each frame (or track, or picture), given its best track;
-- values of shallower exits are put on the scale of the deepest by a straight line; they accept nothing, and
+- The floor of the deepest exit is the lowest that keeps silent about a share SILENT of the things that are
+  absent, registered with one example or with several.
+- The curve of the score, and its fall behind the best track, have the greatest likelihood for what is visible
+  in each frame (or track, or picture), given its best track.
+- A straight line puts values of shallower exits on the scale of the deepest. These exits accept nothing, and
   reject what hardly ever becomes an accepted track.
 
-What tracks of one video have to do with each other is as `SHIPPED` has it in `deciding.py`, which compares it
-with other choices.
+The rules for tracks within one video are those of `SHIPPED` in `deciding.py`, which compares them with
+others.
 """
 
 from __future__ import annotations

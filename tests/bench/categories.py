@@ -1,15 +1,15 @@
-"""Categories of pictures that training did not see: found as individuals are, and as categories; silence.
+"""Find categories of pictures that training did not see, asked for as individuals and as categories; silence.
 
     python tests/bench/categories.py --footage FOLDER --work WORK
 
-A category is registered by some of its pictures, chosen by a seed, and asked for among degraded views of all
-other held-out pictures (each a track of its own), and in archives of video that do not show it. WORK is that
-of `deciding.py`: what is indexed there is not indexed again. Printed by the number of examples, for each way
-to ask: from which value on the archives that choose are silent about 95 % of the categories; then, with the
-floor that ships, how often archives are silent, and what is found. A second table is of categories that some
-other class is taken for: what is found, and how many of that class, without and with as many of its pictures
-as look-alikes, which are then asked about no more. A third one is of several classes as one category, which
-have little in common.
+A category is registered with some of its pictures, drawn by a seed. It is searched among degraded views of
+all other held-out pictures (each a track of its own), and in video archives that do not show it. WORK is that
+of `deciding.py`; what is indexed there is used again. The first table has, by number of examples and for each
+way to ask: the value from which on the choosing archives are silent about 95 % of the categories; then, with
+the shipped floor, how often archives are silent, and what is found. The second table is about categories that
+another class is mistaken for: what is found, and how many of that class, without and with as many of its
+pictures as look-alikes; these pictures are then left out of the search. The third is about several classes as
+one category, which have little in common.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Makes the cohort that the shipped embedder comes with anew: training pictures enter, its vectors leave.
+"""Make the cohort of the shipped embedder again: training pictures come in, their vectors go out.
 
     python tests/bench/cohort.py --footage FOLDER [--out MODEL]
 
-Training writes it, too (`panorama.models.training.cohort`); this leaves the weights as they are. Calibration
-(`calibration.py`) has to follow. Prints how near the pictures' vectors are to those that were there before.
+Training writes the cohort, too (`panorama.models.training.cohort`); this bench leaves the weights unchanged.
+Run `calibration.py` afterwards. Prints how close the new vectors are to the previous ones.
 """
 
 from __future__ import annotations

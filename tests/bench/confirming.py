@@ -1,13 +1,14 @@
-"""What it is worth to confirm or deny tracks of an answer: the sample archive, judged by its boxes.
+"""What confirming or denying tracks of an answer gains: the sample archive, judged by its boxes.
 
     python data/render.py SAMPLE
     python tests/bench/confirming.py SAMPLE --work WORK
 
-The archive is indexed at several rates, and every entity registered by its first pictures. Then somebody who
-knows says yes or no to the best tracks of a band, or to all of them as on a page (`--page`); their best crops
-become examples or look-alikes (`Library.register_seen`). A crop shows the entity where its box overlaps the
-drawn one by half, and another thing below a tenth; nobody is asked between. F1, AP and false frames are those
-of `panorama evaluate`. With `--elsewhere` somebody is asked about every second clip and the others are
+The archive is indexed at several rates, and every entity is registered with its first pictures. Then a
+simulated user, who knows the truth, says yes or no to the best tracks of a band, or to all of them as on a
+review page (`panorama query --page`). Their best crops become examples or look-alikes
+(`Library.register_seen`). A crop shows the entity if its box overlaps the drawn one by at least half, and
+something else if by less than a tenth; no question is asked about crops between. F1, AP and false frames are
+those of `panorama evaluate`. With `--elsewhere` the user is asked about every second clip and the others are
 judged, then the other way round.
 """
 

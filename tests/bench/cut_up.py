@@ -1,10 +1,10 @@
-"""Whether answers depend on where a recorder cuts its files: the fixed cameras of the footage in short files.
+"""Whether answers depend on where a recorder cuts its files: the footage's fixed cameras in short files.
 
     python tests/bench/cut_up.py FOOTAGE --work WORK --seconds 0 60 20 10
 
-The clips of fixed cameras are encoded anew, in files of so many seconds (0: in one file), and indexed. The
-entities of FOOTAGE/eval that are seen in them alone are registered from their album. With `--missing` that
-share of the files, drawn by `--seed`, is not there, as of a camera that records while something moves.
+The clips of fixed cameras are encoded again, in files of this many seconds (0: one file), and indexed.
+Entities of FOOTAGE/eval that appear in these clips only are registered from their album. `--missing` removes
+a share of the files, drawn by `--seed`, as if the camera recorded only during motion.
 """
 
 from __future__ import annotations

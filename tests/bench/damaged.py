@@ -1,13 +1,13 @@
-"""Whether pictures of hits in damaged files are of the frames that were indexed.
+"""Whether pictures of hits in damaged files show the frames that were indexed.
 
     python tests/bench/damaged.py CLIP...
 
-Of each clip two copies are damaged: four stretches between 15 and 85 % of the file, of 300 bytes to a
-thirtieth of it, are zeros in the one and random bytes in the other. Each is indexed; then the picture of
-every crop is looked for in the file, some of them one at a time, as sheets and pages do: by the time stamp of
-its frame, and, for comparison, by its number. It is wrong where what lies in the crop's box differs from the
-stored crop by more than 8 of 255 in the mean: another frame, or the same where the decoder leaves in damaged
-parts whatever the memory holds.
+Each clip is damaged in two copies: four stretches between 15 and 85 % of the file, each from 300 bytes to a
+thirtieth of the file, become zeros in one copy and random bytes in the other. Each copy is indexed. Then the
+frame of every crop is read from the file again, for some crops one at a time, as sheets and pages do: by its
+timestamp and, for comparison, by its number. It is wrong if the content of the crop's box differs from the
+stored crop by more than 8 of 255 on average: it is another frame, or the same one if the decoder leaves
+arbitrary memory in damaged parts.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Ways of scoring, aggregating and pooling, judged on stored vectors: average precision, F1, silence.
+"""Compare ways of scoring, aggregating and pooling on stored vectors: average precision, F1, silence.
 
     python tests/bench/deciding.py --footage FOLDER --work WORK
 
-Archives are indexed once, into WORK; what is asked for, and where, is told in `deciding_sets.py` and
-`deciding_several.py`. Every rule
-gets the floor at which it is silent about 95 % of the things that are not there (the mean over the judges but
-`eval`), and is then compared in what it finds. The rules within a video are the product's.
+Archives are indexed once, into WORK. `deciding_sets.py` and `deciding_several.py` describe what is asked for,
+and where. Every rule gets the floor at which it is silent about 95 % (`--silent`) of absent things, the mean
+over the judges except `eval`. Then the rules are compared by what they find. The rules within a video are the
+product's.
 """
 
 from __future__ import annotations

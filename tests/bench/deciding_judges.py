@@ -1,6 +1,7 @@
-"""Footage enters; all that decision rules are judged on leaves: what is asked for where it is, and where not.
+"""Footage comes in; everything that decision rules are judged on goes out: things present, and absent ones.
 
-The archives of `deciding_sets.py` and the things of `deciding_several.py`, indexed once into a folder.
+These are the archives of `deciding_sets.py` and the things of `deciding_several.py`, indexed once into a
+folder.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
-"""Indexed archives and pictures enter; what is asked for, with its truth, leaves: vectors only.
+"""Indexed archives and pictures come in; what is asked for, with its truth, goes out, as vectors only.
 
-Four judges of a decision rule. Each thing is asked for in an archive where it is to be seen, and, to hear
-whether the rule stays silent, in archives where it is not:
+There are four judges of a decision rule. Each thing is asked for in an archive that shows it and, to check
+whether the rule stays silent, in archives that do not:
 
-- `eval`: the judged clips and their album, reported and never used to choose anything;
+- `eval`: the judged clips and their album, only reported and never used to choose anything;
 - `sample`: the drawn archive; its album with and without look-alikes, its pictures one at a time, and boxes
   cut out of its clips;
-- `clips`: footage that may be trained on. Boxes cut out of it, moved by up to a tenth, stand for examples,
-  their track and its pseudo-identity for the truth. Crops within a second of the example are left out; tracks
-  of other videos, or at the same time in boxes that never meet its own, are strangers; others do not count;
-- `pictures`: of classes that training did not see, two degraded views of each: the first asks for the second,
-  among those of all other classes.
+- `clips`: footage that may be trained on. Boxes cut out of it and moved by up to a tenth serve as examples,
+  their track and its pseudo-identity as the truth. Crops within a second of the example are left out. Tracks
+  of other videos, and those that exist at the same time in boxes that never meet its own, are strangers; the
+  rest does not count;
+- `pictures`: classes that training did not see, with two degraded views of each picture: the first is the
+  example for the second, among those of all other classes.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""Real things registered by several pictures each enter; what asks for them leaves, for `deciding.py`.
+"""Real things, each registered with several pictures, come in; queries for them go out, for `deciding.py`.
 
-The drawn archive has seven entities; how several examples count is not left to it alone. What is found of
-these is reported beside the judges of `deciding_sets.py`; asked for where they are not, they set the floor:
+The drawn archive has only seven entities, too few to decide how several examples count. Results for these
+things are reported beside the judges of `deciding_sets.py`; searched where they are absent, they set the
+floor:
 
-- `moments`: tracks of unlabelled clips by boxes of two moments, a second apart, looked for at other moments;
-- `classes`: of classes that training did not see, the first pictures, looked for among degraded views of all
-  others: what they have in common counts;
-- `sides`: two pictures of different things registered as one, as front and back may be: what has no middle.
+- `moments`: tracks of unlabelled clips, with boxes of two moments a second apart, searched at other moments;
+- `classes`: the first pictures of classes that training did not see, searched among degraded views of all
+  others: what the pictures have in common counts;
+- `sides`: two pictures of different things registered as one, like a front and a back, which have no middle.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measures what DECISIONS.md cites: no arguments enter, one line of figures for each decision leaves.
+"""Measure the figures that DECISIONS.md cites; takes no arguments and prints one line per decision.
 
 python tests/bench/decisions.py
 """

@@ -1,4 +1,4 @@
-"""Pictures enter; two views of each leave, degraded as training does it."""
+"""Pictures come in; two views of each go out, degraded as in training."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Prints what an embedder is worth: class-disjoint retrieval, and crops per second beside a known network.
+"""Print how good an embedder is: class-disjoint retrieval, and crops per second beside a known network.
 
     python tests/bench/embedder.py --footage ../shared/footage
 
 Retrieval: at most 40 pictures of every class of caltech101 and grocery that training never saw, each against
-all the others. Speed: the network alone and the whole `embed`, which also resizes and computes colour, by the
-processor time of one thread, best of several turns: other work on the machine hardly changes it.
+all others. Speed: the network alone, and all of `embed`, which also resizes and computes colour, in CPU time
+of one thread, the best of several turns; other work on the computer hardly changes it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Index an archive, register its album, print F1 and AP per entity.
+"""Index an archive, register its album, and print F1 and AP per entity.
 
     python tests/bench/eval_archive.py ../shared/footage
 
-The folder holds `video/*.mp4`, `eval/album/<entity>/*.jpg` and `eval/truth.json`. With `--library` an indexed
-library is kept and used again.
+The folder holds `video/*.mp4`, `eval/album/<entity>/*.jpg` and `eval/truth.json`. With `--library` the
+indexed library is kept and used again.
 """
 
 from __future__ import annotations

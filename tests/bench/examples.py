@@ -1,9 +1,9 @@
-"""What margins around an example and its size do to the answers, on the judged archive.
+"""How the margins around an example, and its size, change the answers on the judged archive.
 
     python tests/bench/examples.py FOOTAGE --work WORK
 
 The clips of FOOTAGE are indexed once, into WORK. Each example of the album is registered with margins around
-it, as it is (`box`, so that nothing is cut off) and as it is given, and in smaller sizes.
+it, both with a `box`, so that nothing is trimmed, and without one, and in smaller sizes.
 """
 
 from __future__ import annotations

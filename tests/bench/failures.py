@@ -1,14 +1,15 @@
-"""Pictures of where the shipped models fail on the sample archive, for their cards.
+"""Draw pictures of where the shipped models fail on the sample archive, for their cards.
 
     python data/render.py SAMPLE
     python tests/bench/failures.py SAMPLE --out embeddings
 
-Writes OUT/proposer/failures.jpg and OUT/panoramanet/failures.jpg. A tile is a frame, cut around its things.
+Writes OUT/proposer/failures.jpg and OUT/panoramanet/failures.jpg. A tile is a frame, cropped around its
+things.
 
-- Proposer: of every entity and clip the frames where its visible box overlaps none of the 20 best regions by
-  0.5 (every sixth frame is looked at). Red is the truth, yellow the region that comes nearest.
-- Embedder, album registered with its look-alikes, default settings: what was accepted where the entity is not
-  (yellow), and stretches where it is to be seen and was not returned (red). A tile a stretch, longest first.
+- Proposer: for every entity and clip, frames in which none of the 20 best regions overlaps its visible box by
+  0.5 (every sixth frame is examined). Red is the truth, yellow the closest region.
+- Embedder, with the album and its look-alikes and default settings: answers without the entity (yellow), and
+  stretches that show the entity but were not returned (red). One tile per stretch, the longest first.
 """
 
 from __future__ import annotations

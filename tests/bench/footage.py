@@ -1,6 +1,6 @@
-"""The clips of a footage folder enter; longer, larger or shorter copies for the benches leave, made once.
+"""The clips of a footage folder come in; longer, larger or shorter copies for the benches go out, made once.
 
-What the benches share. The copies go to the folder that a bench's `--work` names, never into the checkout.
+The benches share this module. The copies go to a bench's `--work` folder, never into the checkout.
 """
 
 from __future__ import annotations

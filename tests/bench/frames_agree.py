@@ -2,9 +2,10 @@
 
     python tests/bench/frames_agree.py LIBRARY --entity elf --hits 20
 
-For each hit: `ffmpeg -vf select=eq(n\\,N)` extracts frame N of the file. The picture must be the one that
-Panorama reads at that number and nearer to it than to its neighbours, and ffprobe's time of the frame, less
-that of the first, must be Panorama's. Needs ffmpeg and ffprobe on the path. Status 1 where one disagrees.
+For each hit, `ffmpeg -vf select=eq(n\\,N)` extracts frame N of the file. The picture must be the one that
+Panorama reads at that number, and closer to it than to the neighbouring frames. ffprobe's time of the frame,
+minus that of the first frame, must be Panorama's. Needs ffmpeg and ffprobe on the path. Exit status 1 if one
+disagrees.
 """
 
 from __future__ import annotations

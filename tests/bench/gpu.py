@@ -1,16 +1,16 @@
-"""Prints what a GPU is worth: the networks and the whole index there, beside the processor in the same run.
+"""Print what a GPU gains: the networks and the whole index on it, beside the CPU in the same run.
 
     python tests/bench/gpu.py FOOTAGE --work WORK
     python tests/bench/gpu.py FOOTAGE --work WORK --clips FOOTAGE/video/dog.mp4 --rounds 1 --only networks
 
-Networks: crops and frames a second by how many are given at once; on the processor in the format that
-Panorama takes there (8 bits where OpenVINO is), on the GPU in the one that it takes there and in float32.
-`whole` is what indexing calls, with resizing, colour, boxes and suppression, which stay on the processor;
-`network` is the network with the way there and back. Agreement: regions and vectors beside those of the
-processor in float32; on a GPU, convolutions in float32 round to TF32 unless torch is told otherwise. Index:
-`panorama index` of the clips with each device, each time into a library of its own; where FOOTAGE has
-eval/truth.json, F1 and AP of its album in the last of them, by what `panorama evaluate --truth` computes, an
-entity of which the clips show nothing left out. `--device cpu` compares the processor with itself.
+Networks: crops and frames per second by batch size; on the CPU in the format that Panorama chooses there (8
+bits if OpenVINO is available), on the GPU in the one chosen there and in float32. `whole` is what indexing
+calls, including resizing, colour, boxes and suppression, which stay on the CPU; `network` is the network with
+the transfers. Agreement: regions and vectors compared with the CPU's in float32. On a GPU, float32
+convolutions round to TF32 unless torch is configured otherwise. Index: `panorama index` of the clips with
+each device, each time into a new library. If FOOTAGE has eval/truth.json, F1 and AP of its album in the last
+library, as `panorama evaluate --truth` computes them, without entities that the clips do not show. With
+`--device cpu` the CPU is compared with itself.
 """
 
 from __future__ import annotations

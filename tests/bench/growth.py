@@ -1,24 +1,23 @@
-"""Time and bytes per hour of video from 1 to 100 hours, straight lines through them, and what settings save.
+"""Time and bytes per hour of video from 1 to 100 hours, with fitted lines, and what settings save.
 
     python tests/bench/growth.py ../shared/footage --work /tmp/bench-work --part time
     python tests/bench/growth.py ../shared/footage --work /tmp/bench-work --part bytes
     python tests/bench/growth.py ../shared/footage --work /tmp/bench-work --part settings
 
-`time`: a fixed-camera clip looped to `--minutes` and really indexed by the command line, each length into a
-library of its own; the lines are through seconds over hours, on the clock and of all cores together, which
-other work on the machine disturbs less.
+`time`: a fixed-camera clip is looped to each of `--minutes` and indexed by the command line into a new
+library. Lines are fitted to seconds over hours, for the wall time and for the CPU time of all cores, which
+other work on the computer disturbs less.
 
-`bytes`: an hour of the same clip is really indexed. The other hours are not: what the library holds of
-that hour is written again by the store's own writer (the same code that indexing writes with), as another
-video, every presentation time shifted by the hours before; tracks are moved by up to three frames, boxes by a
-fraction of a pixel and vectors by a hundredth, so that no copy is stored for less than the first. So bytes,
-catalog, compaction and queries up to `--hours` are real, and decoding is not repeated; that its time is a
-straight line is what `time` shows. Queries are for an entity of the clip, the library opened anew for each;
-they have more hits with every hour. 100 hours of a busy place need some 25 GB in --work while this runs; with
-`--checkpoint` a run that was stopped goes on from the last of `--hours` that it had reached.
+`bytes`: one hour of the same clip is indexed. For the other hours, the store's own writer, which indexing
+uses, writes that hour's data again as another video, with every timestamp shifted. Tracks move by up to three
+frames, boxes by a fraction of a pixel and vectors by a hundredth, so that no copy is stored more cheaply than
+the first. So bytes, catalog, compaction and queries up to `--hours` are real, and only decoding is not
+repeated; `time` shows that it is linear. Queries ask for an entity of the clip in a newly opened library;
+they have more hits with every hour. 100 hours of a busy place need about 25 GB in --work meanwhile. With
+`--checkpoint`, an interrupted run continues from the last of `--hours` that it reached.
 
 `settings`: the fixed-camera clips, looped to `--settings-minutes`, indexed at the default settings and with
-one of them changed; bytes an hour by file kind. Depth: what the vectors of each exit take.
+one of them changed; bytes per hour by file kind. Depth: the size of the vectors of each exit.
 """
 
 from __future__ import annotations

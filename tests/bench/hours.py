@@ -1,6 +1,6 @@
-"""A library of one video enters; the same again as other videos, shifted in time, goes into another library.
+"""A library of one video comes in; copies of the video, shifted in time, go into another library.
 
-What growth.py uses to make a hundred hours without decoding them.
+growth.py uses this to make a hundred hours without decoding them.
 """
 
 from __future__ import annotations

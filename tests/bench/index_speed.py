@@ -1,20 +1,20 @@
-"""Index throughput divided by decode-only throughput, stage by stage, and multiples of real time.
+"""Index throughput divided by decode-only throughput, stage by stage, and speed as a multiple of real time.
 
     python tests/bench/index_speed.py ../shared/footage --work /tmp/bench-work --rounds 3
     python tests/bench/index_speed.py ../shared/footage --work /tmp/bench-work --only hd --rounds 2
 
-Groups of clips: `hd`, the fixed cameras as 1920x1080 with sensor noise and looped to `--minutes` each;
-`fixed`, the same clips as they are; `long`, these looped as long as `hd`; `moving`, all others as they are;
-`hevc`, the fixed cameras as 1920x1080 in HEVC of 10 bits, of which nothing is asked.
+Groups of clips: `hd`, the fixed cameras at 1920x1080 with sensor noise, looped to `--minutes` each; `fixed`,
+the same clips unchanged; `long`, these looped as long as `hd`; `moving`, all other clips unchanged; `hevc`,
+the fixed cameras at 1920x1080 in 10-bit HEVC, for which there is no target.
 
-In every round each group is decoded by PyAV alone (thread type AUTO, as many threads as there are cores) and
-then indexed by the real command line, at the default settings, into an empty library. Decode-only counts the
-decoding loop and nothing else; the index counts the whole command, from the start of the interpreter to its
-end. What of that is start-up is told beside it: the same command on a clip of one second. `by core time` is
-the same ratio of the processor time of all cores, which other work on the machine hardly changes.
+In every round, PyAV alone decodes each group (thread type AUTO, one thread per core). Then the real command
+line indexes it at the default settings into an empty library. Decode-only counts just the decoding loop; the
+index counts the whole command, from the start of its interpreter to its end. Its start-up is printed beside
+it: the same command on a clip of one second. `by core time` is the same ratio for the CPU time of all cores,
+which other work on the computer hardly changes.
 
-The index decodes small pictures with one thread, and leaves the other cores to what follows. `decoding with
-its threads` is the ratio to a loop that decodes with as many threads as the index does.
+The index decodes small pictures with one thread and leaves the other cores to later stages.
+`decoding with its threads` is the ratio to a loop that decodes with as many threads as the index does.
 """
 
 from __future__ import annotations

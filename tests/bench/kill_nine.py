@@ -1,9 +1,9 @@
-"""Kill `panorama index` with SIGKILL at random, look at what it left, and let another run complete it.
+"""Kill `panorama index` with SIGKILL at random times, check what it left, and let another run complete it.
 
     python tests/bench/kill_nine.py ../shared/footage/video/*.mp4 --kills 20
 
 Each round starts or continues one index and kills it after a random time. The library must open, and every
-video that was committed must answer; at the end one run must complete what is missing. Status 1 otherwise.
+committed video must answer. At the end, one run must complete what is missing. Exit status 1 otherwise.
 """
 
 from __future__ import annotations

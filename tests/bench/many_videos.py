@@ -1,6 +1,6 @@
-"""What `index` does about cameras and lost files, beside indexing itself, in a library of very many videos.
+"""What `index` does about cameras and lost files, besides indexing, in a library with very many videos.
 
-The library is a catalog of rows and empty data files: nothing of it can be queried. Processor time.
+The library is a catalog with rows and empty data files, so it cannot be queried. Times are CPU time.
 """
 
 from __future__ import annotations

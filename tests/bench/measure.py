@@ -1,6 +1,6 @@
-"""Commands and functions enter; wall times, peak memory and markdown tables of medians leave.
+"""Commands and functions come in; wall times, peak memory and markdown tables of medians go out.
 
-What the benches share. Nothing here is a command of its own.
+The benches share this module; it is not a command.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python tests/bench/memory.py ../shared/footage/video/bottles.mp4 --minutes 1 10 60
 
-The packets are copied again and again into a longer file, nothing is encoded anew. Each length is indexed by
-the real command line into a new library; ten times a second the resident memory of the command is read, and
-of its children what they do not share with it. With `--rounds` the lengths are taken in turn, and medians
+The packets are copied repeatedly into a longer file, without encoding. The real command line indexes each
+length into a new library. Ten times per second, the resident memory of the command is read, plus the memory
+of its children that they do not share with it. With `--rounds` the lengths take turns, and medians are
 printed.
 """
 

@@ -1,24 +1,22 @@
-"""Panorama beside the pipelines that a user would write without it: frames a second, and F1 on the eval
+"""Panorama beside the pipelines that a user would write without it: frames per second, and F1 on the eval
 archive.
 
     python tests/bench/naive.py ../shared/footage --rounds 2 --stride 12
 
-**Naive**: an OpenCV loop over every frame; proposer, then each region cut out and embedded at the deepest
-exit, one picture at a time, the networks on as many threads as they take by themselves. **Batched**: the same
-work, every frame, in full batches (8 frames, 64 crops), a batch on every core at a time; its decoding is not
-charged, as if it cost nothing beside the networks. **Panorama**: the real `panorama index`, timed from the
-start of its interpreter to its end.
+**Naive**: an OpenCV loop over every frame; the proposer, then each region cut out and embedded at the deepest
+exit, one picture at a time, with the networks' own numbers of threads. **Batched**: the same work on every
+frame, in full batches (8 frames, 64 crops), one batch per core at a time; its decoding counts as free.
+**Panorama**: the real `panorama index`, timed from the start of its interpreter to its end.
 
 The first two need minutes for each minute of video, so they work on a sample: every `--stride`-th frame of
-every clip, another set of frames in every round. Naive reads all frames, and its time for all is that of
-reading plus that of the sampled frames' work times the number of frames over the number sampled. Loading the
-networks is not charged to them.
+every clip, other frames in every round. Naive reads all frames; its total time is that of reading plus the
+time of the work on sampled frames, scaled up to all frames. Loading the networks does not count for either.
 
-F1: naive has no tracks and decides for each frame alone. Its crops are stored in a library in which every
-region of every frame is a track of its own of one frame, and the same queries then decide by the same rule,
-at the same bands: what differs is that nothing is pooled over time. Entities are registered from the same
-album. Both sides are scored on the frames that naive looked at in any round (Panorama also on all frames). In
-naive's favour: the writing of its library is not timed.
+F1: naive has no tracks and decides for each frame alone. Its crops go into a library in which every region of
+every frame is a track of one frame. The same queries then decide by the same rule with the same bands; the
+only difference is that nothing is pooled over time. Entities are registered from the same album. Both are
+scored on the frames that naive saw in any round, and Panorama also on all frames. In naive's favour, writing
+its library is not timed.
 """
 
 from __future__ import annotations

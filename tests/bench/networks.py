@@ -1,12 +1,13 @@
-"""Prints what each shipped network does on all cores, beside known ones in the same run.
+"""Print the speed and accuracy of each shipped network on all cores, beside known ones in the same run.
 
     python tests/bench/networks.py ../shared/footage
 
-Proposals: recall on COCO's val2017 pictures (at most 20 boxes a picture, overlap 0.5, classes ignored), the
-examples of eval/ that are found in their frames, frames a second with resizing and suppression; of the
-proposers that ship, of FastestDet and of YOLOX-nano, both trained on all of COCO. Embedding: crops a second
-to each exit with resizing and colour, and of MobileNetV3-small without. Speeds are medians of turns in which
-each network has its go. Needs `pip install 'panorama-video[teachers]'`.
+Proposals: recall on COCO's val2017 pictures (at most 20 boxes per picture, overlap 0.5, classes ignored), the
+entities of eval/ with an example that is found in its frame, and frames per second with resizing and
+suppression; for the shipped proposers, and for FastestDet and YOLOX-nano, both trained on all of COCO.
+Embedding: crops per second to each exit with resizing and colour, and for MobileNetV3-small without these.
+Speeds are medians over turns, in each of which every network runs once. Needs
+`pip install 'panorama-video[teachers]'`.
 """
 
 from __future__ import annotations

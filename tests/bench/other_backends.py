@@ -1,7 +1,7 @@
-"""A network of torch and batches of bytes enter; the same network as other packages run it leaves.
+"""A torch network and batches of bytes come in; the same network, run by other packages, goes out.
 
-What `backends.py` compares the shipped networks with. Every row takes the same (B, H, W, 3) bytes, normalises
-them itself, and gives float32.
+`backends.py` compares the shipped networks with these. Every row takes the same (B, H, W, 3) bytes,
+normalises them itself and returns float32.
 """
 
 from __future__ import annotations

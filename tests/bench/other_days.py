@@ -1,11 +1,11 @@
-"""What one day of a camera does to the answers about another day, whose light is another.
+"""How examples from one day of a camera work on another day with different light.
 
     python tests/bench/other_days.py FOOTAGE --work WORK --light dull dark warm dusk bright
 
-Two clips of fixed cameras are encoded anew in files of 20 seconds, once as they are and once in other light,
-each day in a folder of its own. The entities of FOOTAGE/eval that are seen in them alone are registered from
-their album, which is of the first day. Told are F1 on each day, and false frames on a day whose own files of
-the entity are taken out.
+Two clips of fixed cameras are encoded again in files of 20 seconds, once unchanged and once in other light,
+each day in its own folder. Entities of FOOTAGE/eval that appear in these clips only are registered from their
+album, which is of the first day. Prints F1 on each day, and false frames on a day without the files that show
+the entity.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""What adapting the embedder to pictures of one's own is worth, on things that it never saw.
+"""What adapting the embedder to a user's own pictures gains, on things that it never saw.
 
     python tests/bench/own.py --footage ../shared/footage
     python tests/bench/own.py --library LIBRARY [--truth SAMPLE/truth.json] [--footage ../shared/footage]
 
-Classes: those of caltech101 and grocery that no training saw, at most 40 pictures of each, divided as
-folders of a user are: half teach, a quarter choose the share, a quarter judge. Library: its crops, divided
-as `panorama train --query "SELECT crop_id FROM crops"` does, and judged by their tracks; with a truth also by
-whether crops of an entity find those of its other tracks, among all; with footage by the classes, too, for
-what is forgotten. Each line is one division: the share that was chosen, and retrieval (mAP / R@1) at the
-deepest exit before, with that share, and with all of what was learned.
+Classes: those of caltech101 and grocery that no training saw, at most 40 pictures of each, divided like a
+user's folders: half teach, a quarter chooses the share, a quarter judges. Library: its crops, divided as by
+`panorama train --query "SELECT crop_id FROM crops"` and judged by their tracks; with a truth, also by whether
+crops of an entity find those of its other tracks among all crops; with footage, also by the classes, to see
+what is forgotten. Each line is one division: the chosen share, and retrieval (mAP / R@1) at the deepest exit
+before, with that share, and with the full adaptation.
 """
 
 from __future__ import annotations

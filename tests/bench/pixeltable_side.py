@@ -1,7 +1,8 @@
-"""Pixeltable's side of against_pixeltable.py: clips enter, frames with vectors in its store leave.
+"""Pixeltable's side of against_pixeltable.py: clips come in, frames with vectors go into its store.
 
-Run by that bench with the interpreter of Pixeltable's own environment; a UDF has to stand in a named module,
-which this is. What that environment lacks (torch, OpenCV, panorama) is taken from the bench's.
+That bench runs it with the interpreter of Pixeltable's own environment; a UDF must be in a named module,
+which this is. Packages that this environment lacks (torch, OpenCV, panorama) come from the bench's
+environment.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Whether WITH PRECISION and WITH RECALL keep their promise: the sample archive enters, a table leaves.
+"""Whether WITH PRECISION and WITH RECALL keep their promise: the sample archive comes in, a table goes out.
 
     python tests/bench/promises.py FOLDER
 
-The library in FOLDER is made if it is not there, and calibrated. Beside the precision and recall of frames,
-each a mean over the entities, stands what the words promise: the share of entities whose answer holds nothing
-else, and the share of the tracks that show an entity which are in its answer. Precision of an empty answer
-counts as 1; a promise that is refused counts for nothing and is told.
+The library in FOLDER is made if it does not exist, and calibrated. The table has the precision and recall of
+frames, each a mean over the entities, and what the clauses promise: the number of entities whose answer holds
+nothing else, and how many of the tracks that show an entity are in its answer. An empty answer has precision
+1. Refused promises are listed and do not count.
 """
 
 from __future__ import annotations

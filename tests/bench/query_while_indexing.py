@@ -1,16 +1,15 @@
-"""Query times, p50 and p99, on an idle machine and while another process indexes into the same library.
+"""Query times, p50 and p99, on an idle computer and while another process indexes into the same library.
 
     python tests/bench/query_while_indexing.py ../shared/footage --work /tmp/bench-work --rounds 3
 
-A library of the fixed-camera clips and their entities is asked in three ways: `kept`, in this process, which
-has the library open all the time; `anew`, in this process, which opens the library for each query; `command`,
-the real `panorama query`. Every round has an idle phase and then a busy one, in which the real `panorama
-index` works at its default settings on files of a minute and more of the same cameras, which it commits one
-by one, and which are taken out again afterwards, so that all phases begin with the same library. In each
-phase `kept` is asked for `--seconds`, `anew` for a quarter of that, `command` `--commands` times. The
-statements are asked in turn, with a pause between them as a person makes it, only shorter. The table says
-how many queries of a busy phase make up its p99: one or two of them are an anecdote, and
-`--seconds` gives more.
+A library of the fixed-camera clips and their entities is queried in three ways: `kept`, in this process,
+which keeps the library open; `anew`, in this process, which opens the library for each query; `command`, the
+real `panorama query`. Every round has an idle phase and then a busy one. In the busy phase the real `panorama
+index` works at its default settings on files of a minute or more from the same cameras. It commits them one
+by one, and they are removed afterwards, so that all phases start with the same library. In each phase `kept`
+runs for `--seconds`, `anew` for a quarter of that, and `command` `--commands` times. The statements take
+turns, with a pause between them, shorter than a person's. The table says how many queries of a busy phase
+make up its p99; if only one or two do, the figure means little, and a longer `--seconds` gives more.
 """
 
 from __future__ import annotations

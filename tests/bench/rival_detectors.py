@@ -1,7 +1,7 @@
-"""RGB pictures enter; the regions of two detectors that were trained on all of COCO leave, classes ignored.
+"""RGB pictures come in; the regions of two detectors trained on all of COCO go out, classes ignored.
 
-FastestDet and YOLOX-nano, as ONNX files in the footage's `teachers/`, beside which the proposer is put.
-Nothing here is a command of its own, and nothing of Panorama runs on them.
+These are FastestDet and YOLOX-nano, ONNX files in the footage's `teachers/`, for comparison with the
+proposer. This is not a command, and Panorama itself uses neither.
 """
 
 from __future__ import annotations

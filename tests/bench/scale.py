@@ -1,13 +1,13 @@
-"""How quickly a large library answers: a size enters, a table of medians leaves.
+"""How fast a large library answers: a size comes in, a table of medians goes out.
 
     python tests/bench/scale.py /tmp/scale --videos 1000        1,000,000 crops, 100 hours
     python tests/bench/scale.py /tmp/scale --videos 10000       10,000,000 crops
 
 The synthetic library (see scale_library.py) is written once and used again. Queries run in this process,
-warm; 'cache off' means that neither memory nor the catalog holds what the entity matches. The bare rival
-searches the same FAISS file for the same exemplars and joins the same Parquet files in DuckDB, by hand,
-without bands, boxes between samples or checks. Vectors are written at the deepest exit only: the one that is
-searched. Beside the wall time stands processor time, of all threads, which a busy machine changes less.
+warm. 'cache off' means that neither memory nor the catalog holds the entity's matches. The bare rival
+searches the same FAISS file for the same exemplars and joins the same Parquet files in DuckDB, hand-written,
+without bands, boxes between samples or checks. Vectors are written for the deepest exit only, the one that is
+searched. Beside the wall time is the CPU time of all threads, which a busy computer changes less.
 """
 
 from __future__ import annotations

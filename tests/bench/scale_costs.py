@@ -1,12 +1,12 @@
-"""What the units of the cost model take: a library of scale.py enters, fitted constants leave.
+"""Measure the constants of the cost model: a library of scale.py comes in, fitted constants go out.
 
     python tests/bench/scale_costs.py /tmp/scale/library-1000
 
-Scans of several sizes and index searches of several depths, of everything and of a scope, with one to forty
-exemplars, each as often as its least processor time needs to settle, and each time with caches that hold
-something else: what a question reads was not read a moment ago. The constants of query/matching/cost.py are
-the least squares of relative errors over them. Beside what each way took stands what the model says, and at
-the end where it takes the slower way.
+Scans of several sizes and index searches of several depths run over everything and over a scope, with one to
+forty exemplars. Each is repeated until its least CPU time settles, and each time the caches hold something
+else, since a query's data was not read just before. The constants of query/matching/cost.py minimise the
+squared relative errors over these runs. Beside each measured time is the model's estimate, and at the end the
+cases where the model chooses the slower way.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A size enters; a synthetic library of that size leaves, written by the store's own writers.
+"""A size comes in; a synthetic library of that size goes out, written by the store's own writers.
 
-Vectors are drawn: a thing has a centre with the spread of the shipped model's cohort, its tracks lie around
-it, and a track's crops around the track. How often a thing is seen falls as a power of its rank.
+Vectors are random: a thing has a centre with the spread of the shipped model's cohort, its tracks lie around
+the centre, and a track's crops around the track. How often a thing is seen falls as a power of its rank.
 """
 
 from __future__ import annotations

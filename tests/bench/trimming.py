@@ -1,14 +1,14 @@
-"""Whether accepted tracks are to be cut where their crops stop matching: the sample archive, judged by boxes.
+"""Whether accepted tracks should be cut where their crops stop matching: the sample archive, judged by boxes.
 
     python data/render.py SAMPLE
     python tests/bench/trimming.py SAMPLE --work WORK
 
-The archive is indexed at several rates, its album registered with the look-alikes. An end of an accepted
-track is a run of crops, first or last, no more alike to the entity than strangers (a normalised value of 0
-or less), beside one that is clearly more alike. It is left out half-way to that crop where the run is long
-enough. A sample shows the entity where its box overlaps the drawn one by 0.3, or shares half of the smaller
-one; frames that the truth leaves out count for nothing. F1 and AP are of frames, as `panorama evaluate` has
-them.
+The archive is indexed at several rates, and its album registered with the look-alikes. An end of an accepted
+track is a run of first or last crops that resemble the entity no more than strangers do (a normalised value
+of 0 or less), beside a crop that clearly resembles it more. If the run is long enough, it is left out, up to
+half-way to that crop. A sample shows the entity if its box overlaps the drawn one by 0.3, or shares half of
+the smaller one; frames that the truth ignores do not count. F1 and AP are of frames, as in
+`panorama evaluate`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""How often a wrong picture among examples is told at registration, and how often a right one.
+"""How often a wrong picture among examples is detected at registration, and how often a right one is accused.
 
     python tests/bench/wrong_examples.py --footage FOLDER --sample SAMPLE
 
-Sets of 3 to 7 pictures of one thing, and the same with one of them replaced by another picture: of another
-thing of the same source, of another source, or of the class (in SAMPLE the look-alike) that is most like it;
-in SAMPLE also by a box that holds a quarter of the thing at most. Sources: classes that training did not see,
-of groceries (one product in several shops) and of Caltech 101 (kinds, registered as if they were one thing),
-and the things of the drawn archive, from their album and out of their clips. `odd_ones` is asked about each.
-SAMPLE is what `python data/render.py SAMPLE` draws.
+Sets of 3 to 7 pictures of one thing, and the same sets with one picture replaced: by one of another thing
+from the same source, from another source, or of the most similar class (in SAMPLE, the look-alike); in SAMPLE
+also by a box that holds at most a quarter of the thing. Sources: classes that training did not see, of
+groceries (one product in several shops) and of Caltech 101 (kinds, registered as if each were one thing), and
+the things of the drawn archive, from their album and their clips. `odd_ones` judges each set. SAMPLE is what
+`python data/render.py SAMPLE` draws.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Data folders and a recipe enter; a trained proposer leaves as a folder of embeddings/."""
+"""Data folders and a recipe come in; a trained proposer goes out as a folder like those of embeddings/."""

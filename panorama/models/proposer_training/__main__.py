@@ -1,4 +1,4 @@
-"""Command line: the data folder enters; the shipped proposer, trained anew, leaves in a folder."""
+"""A command line with the data folder comes in; a folder with a newly trained proposer goes out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _say(line: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Train by a recipe, write the model folder OUT/model and, if asked, judge it."""
+    """Train by a recipe, write the model folder OUT/model and judge it; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m panorama.models.proposer_training", description="Train the region proposer."
     )

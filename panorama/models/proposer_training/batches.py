@@ -1,4 +1,4 @@
-"""A recipe and a store enter; batches of composed pictures, made by processes beside this one, leave."""
+"""A recipe and a store come in; batches of composed pictures go out, made in separate processes."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from panorama.models.proposer_training.teachers import Teacher
 from panorama.threads import cores_here
 
 TEACHER = Path("teachers") / "yolox_nano.onnx"
-"""Of the data folder."""
+"""Path below the data folder."""
 
 MOST_MAKERS = 24
-"""Processes that make batches for a GPU, each of which holds some ready in shared memory."""
+"""Most processes that make batches for a GPU; each keeps some ready in shared memory."""
 
 
 class Batches(Dataset[dict[str, Any]]):
-    """Batch number i, drawn from (seed, i) alone, so that a resumed run sees what an unbroken one would.
+    """Batch number i, drawn from (seed, i) alone, so that a resumed training sees the same batches.
 
     Args:
-        first, stop: numbers of batches.
-        answered: whether the teacher is asked here; what learns on a GPU asks it there.
+        first, stop: range of batch numbers.
+        answered: whether the teacher runs here; for training on a GPU it runs on that GPU instead.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Batches(Dataset[dict[str, Any]]):
         return self.stop - self.first
 
     def _open(self) -> None:
-        """Maps the store and loads the teacher inside the loader's own process."""
+        """Map the store and load the teacher, in the loader's own process."""
         cv2.setNumThreads(1)
         self.store = open_store(self.data, self.cache, self.recipe["store"], print)
         if self.answered:
@@ -81,7 +81,7 @@ class Batches(Dataset[dict[str, Any]]):
 
 
 def padded(lists: list[np.ndarray]) -> tuple[Tensor, Tensor]:
-    """Box lists of any length as (B, G, 4) and a mask (B, G) of what is real; G is at least 1."""
+    """Box lists of any length as (B, G, 4), and a mask (B, G) that is False for padding; G is at least 1."""
     most = max(1, *(len(boxes) for boxes in lists))
     full, real = torch.zeros(len(lists), most, 4), torch.zeros(len(lists), most, dtype=torch.bool)
     for i, boxes in enumerate(lists):
@@ -93,10 +93,10 @@ def padded(lists: list[np.ndarray]) -> tuple[Tensor, Tensor]:
 def load(
     recipe: dict[str, Any], data: Path, cache: Path, first: int, device: str = CPU
 ) -> Iterator[dict[str, Any]]:
-    """Batches from `first` to the recipe's last, on the device, with the teacher's answer to them.
+    """Batches from `first` to the recipe's last, on the device, with the teacher's answers.
 
-    On the processor one process beside this one makes them and asks the teacher. For a GPU, which learns from
-    thousands of pictures a second, all other cores compose pictures, and the teacher runs on the GPU as well.
+    On the CPU, one separate process composes them and runs the teacher. A GPU learns from thousands of
+    pictures per second; so all other cores compose pictures, and the teacher runs on the GPU, too.
     """
     if device == CPU:
         yield from _made(Batches(recipe, data, cache, first, last_step(recipe["training"])), 1, 4)
@@ -104,7 +104,7 @@ def load(
     batches = Batches(recipe, data, cache, first, last_step(recipe["training"]), answered=False)
     teacher = GraphTeacher(data / TEACHER, device)
     makers = min(MOST_MAKERS, max(1, cores_here() - 1))
-    # Pinned by a thread of the loader: `send` would hold up the learning for as long as that takes.
+    # The loader's own thread pins the memory; `send` would hold up the training while it does.
     for made in _made(batches, makers, 2, pinned=device.startswith("cuda")):
         batch = {name: send(part, device) for name, part in made.items()}
         scores, boxes, features = teacher(batch["images"])
@@ -114,8 +114,8 @@ def load(
 def _made(
     batches: Dataset[dict[str, Any]], makers: int, ahead: int, pinned: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Batches in their order, each of `makers` processes holding `ahead` of them ready."""
-    # A fresh process, not a fork: the OpenCV threads that built the cache do not survive one; it would hang.
+    """Batches in order, from `makers` processes that each keep `ahead` batches ready."""
+    # Spawn, not fork: OpenCV threads from building the cache do not survive a fork, and it would hang.
     loader = DataLoader(
         batches,
         batch_size=None,

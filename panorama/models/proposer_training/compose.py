@@ -1,4 +1,4 @@
-"""A random generator and a store enter; one training picture with its boxes leaves."""
+"""A random generator and a store come in; one training picture with its boxes goes out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Picture = NDArray[Any]
 Boxes = NDArray[np.float32]
 
 MIN_VISIBLE = 0.35
-"""A thing covered by more than the rest has no box any more; it is not counted as background either."""
+"""Least visible share of a pasted thing that keeps its box; with less, its area turns silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Sample:
     Attributes:
         image: (H, W, 3) uint8 RGB.
         boxes: (G, 4) float32 pixels, things that must be found.
-        silent: (U, 4) float32 pixels, areas where a missing box says little.
+        silent: (U, 4) float32 pixels, areas where a missing box means little.
     """
 
     image: Picture
@@ -37,10 +37,10 @@ class Sample:
 
 
 def compose(rng: np.random.Generator, store: Store, height: int, width: int, mix: dict[str, Any]) -> Sample:
-    """One picture of the size given: scenes side by side, things pasted on, degraded as cameras do.
+    """One picture of the given size: scenes side by side, things pasted on, degraded as cameras do.
 
-    Now and then two such pictures are blended, and only the teacher says what it sees there: imitating it on
-    pictures that nobody took keeps the network from learning the few that were taken by heart (Beyer et al.,
+    Sometimes two such pictures are blended, and only the teacher's answer is the target there. Imitating it
+    on pictures that nobody took keeps the network from memorising the few that were taken (Beyer et al.,
     2022).
     """
     sample = arrange(rng, store, height, width, mix)
@@ -53,7 +53,7 @@ def compose(rng: np.random.Generator, store: Store, height: int, width: int, mix
 
 
 def arrange(rng: np.random.Generator, store: Store, height: int, width: int, mix: dict[str, Any]) -> Sample:
-    """Scenes side by side with things pasted on, still clean."""
+    """Scenes side by side with things pasted on, not yet degraded."""
     image = np.empty((height, width, 3), np.uint8)
     boxes: list[Boxes] = []
     silent: list[Boxes] = []
@@ -108,7 +108,7 @@ def take_scene(
 
 
 def warp(rng: np.random.Generator, picture: Picture, height: int, width: int) -> Picture:
-    """A turned, stretched part of a picture, filling height x width; its boxes would no longer fit it."""
+    """A turned, stretched part of a picture, filling height x width, without boxes: they would not fit."""
     full_height, full_width = picture.shape[:2]
     factor = max(height / full_height, width / full_width) * np.exp(rng.uniform(-0.4, 0.5))
     turn, stretch = np.deg2rad(rng.normal(0, 15)), float(np.exp(rng.normal(0, 0.2)))
@@ -159,10 +159,10 @@ def flip(sample: Sample) -> Sample:
 
 
 def paste_things(rng: np.random.Generator, store: Store, sample: Sample, mix: dict[str, Any]) -> Sample:
-    """The sample with one to about twelve cut-outs on it, later ones covering earlier ones."""
+    """The sample with two to twelve cut-outs pasted on it, some repeated; later ones cover earlier ones."""
     image = sample.image.copy()
     height, width = image.shape[:2]
-    owner = np.zeros((height, width), np.uint8)  # 0 where no cut-out lies, else its number
+    owner = np.zeros((height, width), np.uint8)  # number of the cut-out at each pixel, 0 for none
     sizes: list[int] = []
     for _ in range(min(12, 1 + int(rng.geometric(0.3)))):
         thing = take_thing(rng, store, mix)
@@ -185,7 +185,7 @@ def paste_things(rng: np.random.Generator, store: Store, sample: Sample, mix: di
 
 
 def take_thing(rng: np.random.Generator, store: Store, mix: dict[str, Any]) -> Picture:
-    """An RGBA thing of a random kind: a cached cut-out or a drawn shape with a texture of the store's."""
+    """An RGBA thing of a random kind: a cached cut-out, or a drawn shape textured from a cached scene."""
     kinds = list(mix["things"])
     weights = np.array([mix["things"][kind] for kind in kinds])
     kind = kinds[rng.choice(len(kinds), p=weights / weights.sum())]
@@ -242,7 +242,7 @@ def pose(rng: np.random.Generator, thing: Picture, longest: float) -> Picture:
 def put(
     rng: np.random.Generator, image: Picture, thing: Picture, centre: tuple[float, float]
 ) -> tuple[tuple[slice, slice], NDArray[np.bool_]] | None:
-    """Blend the thing into the image in place; its window and its solid pixels there, None if outside."""
+    """Blend the thing into the image in place; returns its window and its solid pixels, None if outside."""
     height, width = image.shape[:2]
     x1, y1 = int(centre[0] - thing.shape[1] / 2), int(centre[1] - thing.shape[0] / 2)
     left, top = max(0, -x1), max(0, -y1)
@@ -262,7 +262,7 @@ def put(
 
 
 def _visible(sample: Sample, owner: NDArray[np.uint8], sizes: list[int]) -> tuple[Boxes, Boxes]:
-    """Boxes and silent areas after pasting: bounds of what is left to see of every thing."""
+    """Boxes and silent areas after pasting: the bounds of what remains visible of each thing."""
     boxes: list[list[float]] = []
     silent = sample.silent.tolist()
     for number, size in enumerate(sizes, start=1):

@@ -1,4 +1,4 @@
-"""A picture of one thing enters; the thing with an alpha channel leaves, or None where it is not clear."""
+"""A picture of one thing comes in; the thing with an alpha channel goes out, or None if it is not clear."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Picture = NDArray[Any]
 """Pixels, uint8; OpenCV's stubs promise no element type."""
 
 MIN_SIDE = 20
-"""Things smaller than this, in pixels, are too coarse to be pasted anywhere."""
+"""Least side in pixels; smaller things are too coarse to be pasted anywhere."""
 
 
 def with_alpha(picture: Picture, mask: Picture) -> Picture | None:
@@ -48,12 +48,12 @@ def from_plain_background(picture: Picture) -> Picture | None:
 
 
 def from_segmentation(picture: Picture) -> Picture | None:
-    """The thing in the middle of a patterned ground, by GrabCut from a frame near the border."""
+    """The thing in the middle of a patterned ground, by GrabCut started from a frame near the border."""
     height, width = picture.shape[:2]
     inset_x, inset_y = max(2, width // 25), max(2, height // 25)
     labels = np.zeros((height, width), np.uint8)
     frame = (inset_x, inset_y, width - 2 * inset_x, height - 2 * inset_y)
-    # GrabCut clusters colours from OpenCV's own generator: seeded, or the cache differs from run to run.
+    # GrabCut clusters colours with OpenCV's own generator: unseeded, the cache would differ from run to run.
     cv2.setRNGSeed(0)
     cv2.grabCut(picture, labels, frame, np.zeros((1, 65)), np.zeros((1, 65)), 3, cv2.GC_INIT_WITH_RECT)
     mask: Picture = np.where((labels == cv2.GC_FGD) | (labels == cv2.GC_PR_FGD), 255, 0).astype(np.uint8)
@@ -62,7 +62,7 @@ def from_segmentation(picture: Picture) -> Picture | None:
 
 
 def _largest(picture: Picture, mask: Picture) -> Picture | None:
-    """The thing as the largest connected part, if it fills 8 to 85 % of the picture and most of the mask."""
+    """The largest connected part, if it fills 8 to 85 % of the picture and 70 % of the mask; else None."""
     count, parts, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
     if count < 2:
         return None

@@ -1,4 +1,4 @@
-"""A clean picture enters; what a cheap camera, poor light and compression would have left of it leaves."""
+"""A clean picture comes in; it goes out as a cheap camera, poor light and compression would leave it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Picture = NDArray[Any]
 
 
 def jitter_colour(rng: np.random.Generator, rgb: Picture) -> Picture:
-    """Random gain a channel, brightness and contrast."""
+    """Random brightness and contrast, and a little random gain per channel."""
     gain = np.exp(rng.normal(0, 0.15)) * np.exp(rng.normal(0, 0.06, 3))
     table = np.arange(256)[:, None] * gain + rng.normal(0, 12)
     table = np.clip(table, 0, 255).astype(np.uint8).reshape(1, 256, 3)
@@ -21,7 +21,7 @@ def jitter_colour(rng: np.random.Generator, rgb: Picture) -> Picture:
 
 
 def degrade(rng: np.random.Generator, rgb: Picture) -> Picture:
-    """Light, grey, blur, low resolution, noise and JPEG, each with a chance of its own."""
+    """Light, grey or shifted colours, low resolution, blur, noise and JPEG, most of them by chance."""
     height, width = rgb.shape[:2]
     gamma = float(np.exp(rng.normal(0, 0.25)))
     table = np.clip((np.arange(256) / 255) ** gamma * 255, 0, 255).astype(np.uint8)

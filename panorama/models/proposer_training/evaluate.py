@@ -1,4 +1,4 @@
-"""A proposer and the data folder enter; its recall on pictures that judge, its clutter and speed leave."""
+"""A proposer and the data folder come in; its recall on judging pictures, its clutter and speed go out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Propose = Callable[[Sequence[Image]], list[Regions]]
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """COCO val2017 pictures with their boxes; nothing of them is ever trained on."""
+    """Pictures of COCO val2017 with their boxes; they are never trained on."""
 
     pictures: list[Image]
     boxes: list[NDArray[np.float32]]
@@ -35,7 +35,7 @@ class Judging:
 
 
 def judging_pictures(data: Path) -> Judging:
-    """The val2017 pictures of boxes/coco."""
+    """The val2017 pictures in boxes/, with their boxes; unreadable ones are left out."""
     found: dict[str, list[list[float]]] = {}
     with (data / "boxes" / "boxes.csv").open(encoding="utf-8", newline="") as table:
         for row in csv.DictReader(table):
@@ -63,7 +63,7 @@ def exemplar_hits(data: Path, propose: Propose, limit: int = 20) -> dict[str, fl
 
 
 def clutter(data: Path, propose: Propose, frames_a_clip: int = 8) -> dict[str, float]:
-    """Mean regions a frame on every clip that may be trained on."""
+    """Mean number of regions per frame, for each clip that may be trained on."""
     counts: dict[str, float] = {}
     for clip in PERMITTED_CLIPS:
         frames = read_frames(data / "video" / f"{clip}.mp4", frames_a_clip)[:frames_a_clip]
@@ -72,7 +72,7 @@ def clutter(data: Path, propose: Propose, frames_a_clip: int = 8) -> dict[str, f
 
 
 def milliseconds(propose: Propose, frames: Sequence[Image], rounds: int = 5) -> float:
-    """Wall time a frame, the quickest of several rounds over all frames."""
+    """Wall time per frame, from the fastest of several rounds over all frames, after one to warm up."""
     propose(frames)
     best = float("inf")
     for _ in range(rounds):

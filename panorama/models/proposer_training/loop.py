@@ -1,4 +1,4 @@
-"""A recipe and the data folder enter; a trained proposer leaves, with its log and checkpoints."""
+"""A recipe and the data folder come in; a trained proposer goes out, with its log and checkpoints."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from panorama.models.training.optimise import move_average, refuse_lost
 
 LOG = "log.jsonl"
 RATES = "rate or matrix_rate in the recipe"
-"""What to lower where a loss is lost."""
+"""What to lower when the loss is infinite or NaN; part of that error message."""
 
 
 def train_step(run: Run, batch: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Tensor]:
-    """One update; the losses for the log, on the batch's device: to read them is to wait for it."""
+    """One update; returns the losses for the log, still on the batch's device: reading them waits for it."""
     training, weights = recipe["training"], phase_at(recipe, run.step)["weights"]
     share = share_at(training, run.step)
     for optimiser in run.optimisers:
@@ -90,17 +90,17 @@ def train(
     device: str | None = None,
     say: Callable[[str], None] = print,
 ) -> Run:
-    """Train by a recipe; `out` gets the log, the cache of decoded sources, checkpoints.
+    """Train by a recipe; `out` gets the log, the cache of decoded sources and the checkpoints.
 
     Args:
-        start_from: a proposer's name or folder whose weights to begin with; None for random ones.
-        device: as in `choose_device`. On a GPU two trainings of one seed see the same pictures and begin
-            alike, but sums are added in an order of chance.
+        start_from: name or folder of a proposer whose weights to start from; None for random ones.
+        device: as in `choose_device`. On a GPU, two trainings with one seed see the same pictures and start
+            alike, but differ later, since sums are added in varying order.
 
     Raises:
         ModelError: the recipe or the data folder is incomplete, there is no such device, or `resume` finds
-            nothing to resume; or a loss is no number any more, which no checkpoint then holds.
-        UsageError: what lies in `out` was begun with another recipe or model.
+            nothing to resume; or the loss is infinite or NaN, which is never saved in a checkpoint.
+        UsageError: the training in `out` was begun with another recipe or model.
     """
     check_plan(recipe, "the recipe")
     training, place = recipe["training"], choose_device(device)
@@ -127,7 +127,7 @@ def train(
 
 
 class Told:
-    """The log of a training: the mean of each loss over some steps, the rate, and the pace since it began."""
+    """Writes the log of a training: mean losses over some steps, the rate, and the pace since the start."""
 
     def __init__(self, out: Path, recipe: dict[str, Any]) -> None:
         self._out, self._training = out, recipe["training"]
@@ -135,7 +135,7 @@ class Told:
         self._sums: dict[str, Tensor] = {}
 
     def add(self, step: int, losses: dict[str, Tensor]) -> None:
-        """The losses of a step, counted from 1; they are read, which waits for a GPU, when a line is due."""
+        """Add the losses of a step, counted from 1; they are read, which waits for a GPU, once per line."""
         every = self._training["log_every"]
         self._pictures += batch_at(self._training, step - 1)
         for name, value in losses.items():

@@ -1,10 +1,10 @@
-"""A network and the teacher's inner maps enter; what each part makes of those maps alone leaves.
+"""A network and the teacher's inner maps come in; what each part alone makes of those maps goes out.
 
-A part that learns behind others that know nothing yet learns from noise. Here each part of the trunk is
-given what the teacher has at that depth, translated into the network's own channels, and is to give what the
-teacher has at the next; so all parts learn at once, each from good inputs, as in block-wise distillation
-(Wang et al. 2018; Li et al. 2020). Afterwards each stands on the one before it, and the translations are
-thrown away.
+A part that learns behind untrained parts learns from noise. So each part of the trunk is given the teacher's
+features at its depth, translated into the network's own channels, and learns to produce the teacher's
+features at the next depth. All parts learn at once, each from good inputs, as in block-wise distillation
+(Wang et al. 2018; Li et al. 2020). Afterwards each part takes its input from the one before it, and the
+translations are thrown away.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from panorama.models.proposer_net import ProposerNet
 from panorama.models.proposer_training.teachers import TAP_WIDTHS
 
 CLAMP = 6.0
-"""Standard deviations at which the teacher's features are cut off: few values hold most of the variance."""
+"""Standard deviations at which the teacher's features are clipped: few values hold most of the variance."""
 
 
 class Translation(nn.Module):
-    """The teacher's trunk at strides 8, 16 and 32 in the network's channels, as if its own parts had made it.
+    """Maps the teacher's trunk at strides 8, 16 and 32 to the network's channels, as its own parts would.
 
     Args:
-        widths: of the network's trunk at these strides.
+        widths: channels of the network's trunk at these strides.
     """
 
     def __init__(self, widths: Sequence[int]) -> None:
@@ -35,7 +35,7 @@ class Translation(nn.Module):
         self.maps = nn.ModuleList(nn.Conv2d(b, a, 1) for b, a in pairs)
 
     def forward(self, theirs: Sequence[Tensor]) -> list[Tensor]:
-        """Maps (B, width, h, w), at least 0, of the teacher's (B, C, h, w), level by level."""
+        """Maps (B, width, h, w), at least 0, from the teacher's (B, C, h, w), one per level."""
         return [
             change(norm(level.float()).clamp(-CLAMP, CLAMP)).relu()
             for norm, change, level in zip(self.norms, self.maps, theirs, strict=False)
@@ -45,11 +45,11 @@ class Translation(nn.Module):
 def alone(
     net: ProposerNet, pictures: Tensor, translated: Sequence[Tensor]
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """What each part of the trunk gives from a good input, and the pyramid from a good trunk.
+    """The output of each part of the trunk given a good input, and of the pyramid given a good trunk.
 
     Args:
-        pictures: (B, 3, H, W), prepared.
-        translated: of three levels, from `Translation`.
+        pictures: (B, 3, H, W) from `prepare`.
+        translated: maps of three levels, from `Translation`.
     """
     inputs = [pictures, *translated[:-1]]
     trunk = [net.part(level, x) for level, x in enumerate(inputs)]
@@ -57,15 +57,15 @@ def alone(
 
 
 def difference(mine: Tensor, wanted: Tensor, weight: Tensor) -> Tensor:
-    """Mean squared difference of maps (B, C, h, w), its places weighted by (B, 1, h, w)."""
+    """Mean squared difference of maps (B, C, h, w), weighted per place by (B, 1, h, w)."""
     squared = (mine.float() - wanted).square().mean(1, keepdim=True)
     return (squared * weight).sum() / weight.sum()
 
 
 def match_loss(trunk: Sequence[Tensor], translated: Sequence[Tensor], attention: Sequence[Tensor]) -> Tensor:
-    """Squared difference of each part's output from what the next one is given, per unit of its variance.
+    """Squared difference of each part's output from the next part's given input, relative to its variance.
 
-    The translations are no part of it: else they would shrink to what is easily matched.
+    No gradient reaches the translations: they would shrink to whatever is easily matched.
 
     Args:
         trunk, translated: maps (B, C, h, w) of each level.

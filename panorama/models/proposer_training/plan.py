@@ -1,4 +1,4 @@
-"""A recipe enters; what a training of the proposer needs of it, and what it says of each step, leave."""
+"""A recipe comes in; the check that a proposer can be trained by it, and its values at each step, go out."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ PLAN: dict[str, tuple[str, ...]] = {
         *("clip", "average", "threads", "log_every", "save_every"),
     ),
 }
-"""Tables of a recipe that a training needs, and what each must say."""
+"""Tables of a recipe that a training needs, and the entries each must have."""
 
 CYCLE = ("to_step", "rate", "fall")
-"""What each cycle of a training must say: where it ends, its rate as a share, how many steps that falls."""
+"""Entries of each cycle: the step where it ends, its highest rate as a share, and the steps of its fall."""
 
 
 def check_plan(plan: Mapping[str, Any], what: str) -> None:
-    """Raise, before any work, where a recipe, or the part of one that `what` names, does not say enough.
+    """Check, before any work, that a recipe is complete; `what` names it in error messages.
 
     Raises:
-        ModelError: a table or an entry is not there, no network has such a shape, or cycles do not follow.
+        ModelError: a table or an entry is missing, the network's shape is impossible, or a cycle does not end
+            after the one before it.
     """
     for table, names in PLAN.items():
         held = plan.get(table)
@@ -52,18 +53,18 @@ def check_plan(plan: Mapping[str, Any], what: str) -> None:
 
 
 def phase_at(recipe: dict[str, Any], step: int) -> dict[str, Any]:
-    """What samples are made of at a step: the last phase that has begun."""
+    """The settings for composing pictures at a step: the last phase that has begun."""
     begun: list[dict[str, Any]] = [phase for phase in recipe["phase"] if phase["from_step"] <= step]
     return begun[-1]
 
 
 def last_step(training: Mapping[str, Any]) -> int:
-    """How many steps a training has."""
+    """The number of steps of a training."""
     return int(training["cycles"][-1]["to_step"])
 
 
 def cycle_at(training: Mapping[str, Any], step: int) -> tuple[int, Mapping[str, Any]]:
-    """The step that a step's cycle begins with, and the cycle: the last one from its end on."""
+    """The first step of the cycle that a step lies in, and the cycle; past the end, the last cycle."""
     first = 0
     for cycle in training["cycles"][:-1]:
         if step < cycle["to_step"]:
@@ -73,10 +74,10 @@ def cycle_at(training: Mapping[str, Any], step: int) -> tuple[int, Mapping[str, 
 
 
 def share_at(training: Mapping[str, Any], step: int) -> float:
-    """Share of the highest rate at a step: in each cycle a rise, a plateau and a fall to its `end`, else 0.
+    """Share of the highest rate at a step: each cycle rises, stays and falls to its `end`, by default 0.
 
-    A cycle that begins at a rate again after the one before it has ended at 0 goes on with what that one has
-    learnt (warm restarts, Loshchilov and Hutter 2017): a training that has ended can be made longer.
+    A cycle after one that ended at 0 raises the rate again and builds on what was learnt (warm restarts,
+    Loshchilov and Hutter 2017). So a finished training can be made longer.
     """
     first, cycle = cycle_at(training, step)
     highest, end = float(cycle["rate"]), float(cycle.get("end", 0.0))
@@ -88,5 +89,5 @@ def share_at(training: Mapping[str, Any], step: int) -> float:
 
 
 def batch_at(training: Mapping[str, Any], step: int) -> int:
-    """Pictures of a step: those of its cycle, where it says how many, else of the training."""
+    """Pictures per step: from the step's cycle if it has an entry `batch`, else from the training."""
     return int(cycle_at(training, step)[1].get("batch", training["batch"]))

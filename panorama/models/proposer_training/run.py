@@ -1,4 +1,4 @@
-"""A recipe or a checkpoint enters; the networks and optimisers of a training leave, and are kept."""
+"""A recipe or a checkpoint comes in; the networks and optimisers go out, and into checkpoints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from panorama.models.training.optimise import make_optimisers, restore_state, st
 from panorama.models.weights import open_model
 
 FREE = ("cycles", "threads", "log_every", "save_every")
-"""Of [training]: a training may be made longer, run and saved in another way."""
+"""Entries of [training] that may change on resuming: a training may be made longer or saved otherwise."""
 START = "the digest of --start"
 
 
@@ -34,7 +34,7 @@ class Hints(nn.Module):
         self.norms = nn.ModuleList(nn.BatchNorm2d(b, affine=False, momentum=0.01) for b in TAP_WIDTHS)
 
     def forward(self, mine: list[Tensor], theirs: list[Tensor], attention: list[Tensor]) -> Tensor:
-        """Mean squared difference from the teacher's standardised features, more where it sees a thing."""
+        """Mean squared difference from the teacher's standardised features, weighted by `attention`."""
         losses = []
         for change, norm, a, b, weight in zip(self.maps, self.norms, mine, theirs, attention, strict=True):
             wanted = norm(b.float()).clamp(-CLAMP, CLAMP)
@@ -55,7 +55,7 @@ class Run:
 
 
 def start(recipe: dict[str, Any], device: str = "cpu") -> Run:
-    """A fresh run from the recipe's seed: the same weights on every device."""
+    """A new run from the recipe's seed, with the same weights on every device."""
     training, shape = recipe["training"], recipe["network"]
     torch.manual_seed(training["seed"])
     net = ProposerNet(shape["widths"], shape["depths"], shape["pyramid"]).to(
@@ -75,10 +75,10 @@ def start(recipe: dict[str, Any], device: str = "cpu") -> Run:
 
 
 def begin_from(run: Run, name: str) -> str:
-    """Give a fresh run the weights of a proposer of the same shape; the digest of that one.
+    """Load the weights of a proposer of the same shape into a new run; returns that proposer's digest.
 
     Raises:
-        ModelError: there is no such proposer, or its network is of another shape.
+        ModelError: there is no such proposer, or its network has another shape.
     """
     folder = open_model(name, "proposer")
     weights = {key: value.float() for key, value in folder.tensors().items()}
@@ -92,12 +92,12 @@ def begin_from(run: Run, name: str) -> str:
 
 
 def _modules(run: Run) -> list[tuple[str, nn.Module]]:
-    """What a checkpoint holds weights of."""
+    """The modules whose weights a checkpoint holds, by name."""
     return [(name, getattr(run, name)) for name in ("net", "average", "hints", "translation")]
 
 
 def facts_at(recipe: Mapping[str, Any], step: int, start_digest: str) -> dict[str, Any]:
-    """What weights depend on after so many steps: no phase that had not begun is among it."""
+    """What the weights depend on after this many steps; phases that had not begun yet are left out."""
     facts = {START: start_digest, **facts_of(recipe["training"], "training", without=FREE)}
     for table in ("network", "store"):
         facts |= facts_of(recipe[table], table)
@@ -108,10 +108,10 @@ def facts_at(recipe: Mapping[str, Any], step: int, start_digest: str) -> dict[st
 
 
 def save_checkpoint(run: Run, path: Path, begun: Mapping[str, Any] | None = None) -> None:
-    """Everything needed to go on, as safetensors, written beside and renamed.
+    """Write everything needed to resume, as safetensors, to a temporary file that then replaces the old one.
 
     Args:
-        begun: as of `facts_at`; None leaves out with what it was begun.
+        begun: from `facts_at`; None omits what the training was begun with.
     """
     tensors = {"step": torch.tensor(run.step)}
     for name, module in _modules(run):
@@ -147,13 +147,13 @@ def load_checkpoint(run: Run, path: Path) -> None:
 def go_on(
     run: Run, path: Path, recipe: Mapping[str, Any], start_digest: str, say: Callable[[str], None]
 ) -> str:
-    """Restore a checkpoint of the same training; the digest of the model that it began with.
+    """Restore a checkpoint of the same training; returns the digest of the model that it began with.
 
     Args:
-        start_digest: of the model that is named now, "" where none is: nobody has to name it again.
+        start_digest: of the model named now; "" if none is named, which takes the checkpoint's.
 
     Raises:
-        UsageError: it was begun with something else.
+        UsageError: the checkpoint's training was begun with something else.
         ModelError: it belongs to a network of another shape.
     """
     made, _ = read_metadata(path)

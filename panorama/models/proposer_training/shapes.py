@@ -1,4 +1,4 @@
-"""A random generator enters; drawn grounds and things leave, so that not only known classes are things."""
+"""A random generator comes in; drawn grounds and things go out, so that things are not only known classes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Picture = NDArray[Any]
 
 
 def backdrop(rng: np.random.Generator, height: int, width: int) -> Picture:
-    """A ground without things: a colour gradient, soft clouds of colour or fine noise."""
+    """A ground without things: a colour gradient or soft clouds of colour, with some noise."""
     if rng.random() < 0.5:
         corners = rng.integers(0, 256, (2, 2, 3)).astype(np.uint8)
         image = cv2.resize(corners, (width, height), interpolation=cv2.INTER_LINEAR).astype(np.float32)
@@ -26,7 +26,7 @@ def backdrop(rng: np.random.Generator, height: int, width: int) -> Picture:
 
 
 def random_thing(rng: np.random.Generator, texture_source: Picture) -> Picture:
-    """An RGBA shape of 32 to 160 pixels: ellipse, rectangle, polygon, blob or a few joined, textured."""
+    """An RGBA shape, 32 to 159 pixels a side: ellipses, rectangles, polygons or blobs, up to three joined."""
     side_x, side_y = (int(n) for n in rng.integers(32, 160, 2))
     mask = np.zeros((side_y, side_x), np.uint8)
     for _ in range(int(rng.integers(1, 4))):
@@ -59,7 +59,7 @@ def _draw(rng: np.random.Generator, mask: Picture) -> None:
         count = int(rng.integers(3, 9)) if kind == 2 else 24
         angles = np.sort(rng.uniform(0, 2 * np.pi, count))
         reach = rng.uniform(0.5, 1.0, count)
-        if kind == 3:  # neighbours alike: a blob instead of a star
+        if kind == 3:  # smooth neighbouring radii: a blob instead of a star
             reach = np.convolve(np.tile(reach, 3), np.ones(5) / 5, "same")[count : 2 * count]
         corners = np.stack([np.cos(angles), np.sin(angles)], 1) * reach[:, None] * half + middle
     cv2.fillPoly(mask, [np.rint(corners).astype(np.int32)], 255)

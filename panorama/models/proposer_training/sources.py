@@ -1,4 +1,4 @@
-"""The data folders enter; cached pictures with their boxes, and cut-outs to paste, leave."""
+"""The data folders come in; cached pictures with their boxes, and cut-outs to paste, go out."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from panorama.errors import ModelError
 from panorama.models.proposer_training.cutouts import from_plain_background, from_polygon, from_segmentation
 
 PERMITTED_CLIPS = ("bottles", "bunny", "chaplin", "flies", "flower", "friday", "highway", "nasa", "robot")
-"""Clips without an entity of the evaluation; every other .mp4 judges and is never trained on."""
+"""Clips without an entity of the evaluation; every other .mp4 is for judging and never trained on."""
 
 LABELLED, SILENT, BACKDROP = 0, 1, 2
-"""What is known of a picture: all things have boxes; nothing is known; no thing in particular."""
+"""What is known of a picture: all its things have boxes; nothing; it shows no thing in particular."""
 
 Picture = NDArray[Any]
 """Pixels, uint8; OpenCV's stubs promise no element type."""
@@ -29,7 +29,7 @@ Picture = NDArray[Any]
 def may_train_on(file: str) -> bool:
     """Whether a file, named relative to the data folder, may be trained on.
 
-    Pictures of COCO's val2017 judge proposals, the clips not named in PERMITTED_CLIPS judge identities.
+    Pictures of COCO's val2017 judge proposals; clips that are not in PERMITTED_CLIPS judge identities.
     """
     path = Path(file)
     top = path.parts[0] if path.parts else ""
@@ -43,7 +43,7 @@ def may_train_on(file: str) -> bool:
 
 
 def permitted(files: Iterable[str]) -> list[str]:
-    """The files that may be trained on, sorted so that every machine sees one order."""
+    """The files that may be trained on, sorted so that the order is the same everywhere."""
     return sorted(file for file in files if may_train_on(file))
 
 
@@ -52,8 +52,8 @@ class Packed:
     """Pictures of any size in one flat file, mapped into memory.
 
     Attributes:
-        flat: all bytes, one picture after the other.
-        offsets: (N,) int64, where each begins.
+        flat: all bytes, one picture after another.
+        offsets: (N,) int64, the start of each picture.
         shapes: (N, 3) int32, height, width, channels.
     """
 
@@ -80,7 +80,7 @@ class Packed:
 
     @classmethod
     def open(cls, path: Path) -> Packed:
-        """What `write` stored."""
+        """Map the pictures that `write` stored."""
         with np.load(path.with_suffix(".npz")) as index:
             flat = np.memmap(path.with_suffix(".bin"), np.uint8, "r")
             return cls(flat, index["offsets"], index["shapes"])
@@ -88,14 +88,14 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Everything that training samples are made of.
+    """Everything that training pictures are made of.
 
     Attributes:
         scenes: RGB pictures.
-        boxes: per scene (G, 4) float32, pixels of the cached picture.
-        groups: name of a kind of scene -> the indices of its scenes and what is known of them.
+        boxes: per scene (G, 4) float32, in pixels of the cached picture.
+        groups: kind of scene -> the indices of its scenes, and what is known of them.
         cutouts: RGBA things.
-        cutout_groups: name of a kind of cut-out -> indices.
+        cutout_groups: kind of cut-out -> indices.
     """
 
     scenes: Packed
@@ -106,10 +106,10 @@ class Store:
 
 
 def open_store(data: Path, cache: Path, settings: dict[str, Any], say: Callable[[str], None]) -> Store:
-    """The store of a data folder, built below `cache` at the first call.
+    """The store of a data folder, built below `cache` on the first call.
 
     Raises:
-        ModelError: the folder lacks the tables that name its pictures.
+        ModelError: the folder lacks the tables that list its pictures, or the cache has other settings.
     """
     index = cache / "index.json"
     if not index.is_file():
@@ -130,7 +130,7 @@ def open_store(data: Path, cache: Path, settings: dict[str, Any], say: Callable[
 
 
 def build_store(data: Path, cache: Path, settings: dict[str, Any], say: Callable[[str], None]) -> None:
-    """Decode, shrink and cut out what `open_store` then maps into memory."""
+    """Decode, shrink and cut out everything that `open_store` maps into memory."""
     for table in ("boxes/boxes.csv", "boxes/polygons.csv", "images/labels.csv"):
         if not (data / table).is_file():
             raise ModelError(
@@ -177,7 +177,7 @@ def build_store(data: Path, cache: Path, settings: dict[str, Any], say: Callable
 def build_cutouts(
     data: Path, images: dict[str, list[str]], settings: dict[str, Any], rng: np.random.Generator
 ) -> tuple[list[Picture], dict[str, list[int]]]:
-    """Things with an alpha channel: outlined ones, garments, products, things on plain grounds, logos."""
+    """Things with an alpha channel: outlined things, garments, things on plain grounds, logos."""
     side = settings["cutout_side"]
     cutouts: list[Picture] = []
     groups: dict[str, list[int]] = {}
@@ -207,7 +207,7 @@ def build_cutouts(
 
 
 def pick(rng: np.random.Generator, files: list[str], most: int) -> list[str]:
-    """At most `most` of the files, drawn without return, in their own order."""
+    """At most `most` of the files, drawn without replacement, in their own order."""
     if len(files) <= most:
         return files
     return [files[i] for i in sorted(rng.choice(len(files), most, replace=False))]
@@ -226,7 +226,7 @@ def read_images(data: Path) -> dict[str, list[str]]:
 
 
 def read_boxes(data: Path) -> dict[str, NDArray[np.float32]]:
-    """The labelled pictures that may be trained on and their boxes in stored pixels."""
+    """The labelled pictures that may be trained on, and their boxes in pixels of the stored file."""
     found: dict[str, list[list[float]]] = {}
     with (data / "boxes" / "boxes.csv").open(encoding="utf-8", newline="") as table:
         for row in csv.DictReader(table):
@@ -245,7 +245,7 @@ def read_polygons(data: Path) -> dict[str, list[NDArray[np.float32]]]:
 
 
 def read_rgb(path: Path) -> Picture | None:
-    """One picture, None where it cannot be decoded."""
+    """One picture as RGB, None if it cannot be decoded."""
     bgr = cv2.imread(str(path), cv2.IMREAD_COLOR)
     return None if bgr is None else cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB)
 
@@ -267,7 +267,7 @@ def read_frames(path: Path, wanted: int) -> list[Picture]:
 
 
 def read_numbered(path: Path, numbers: Iterable[int]) -> dict[int, Picture]:
-    """The frames of a clip of these numbers, counted from 0 in presentation order, read in one pass.
+    """The frames of a clip with these numbers, counted from 0 in presentation order, read in one pass.
 
     Raises:
         ModelError: the clip has no such frame.

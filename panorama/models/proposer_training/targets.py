@@ -1,4 +1,4 @@
-"""Predictions, labels and a teacher's answer enter; what every grid point must say, and losses, leave."""
+"""Predictions, labels and a teacher's answer come in; the target of every grid point and losses go out."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What every grid point is to say.
+    """The target of every grid point.
 
     Attributes:
-        quality: (B, N) the objectness wanted, in [0, 1]: as good as the best box of that thing so far.
-        boxes: (B, N, 4) the box wanted where `assigned`.
+        quality: (B, N) target objectness in [0, 1]: the best overlap of its thing's boxes so far, times the
+            point's fit relative to the best point.
+        boxes: (B, N, 4) target box where `assigned`.
         assigned: (B, N) bool.
     """
 
@@ -45,7 +46,7 @@ def giou_loss(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _area(sides: Tensor) -> Tensor:
-    """Products (...) of sides (..., 2); going back, `prod` counts zeros first, and a GPU is waited for."""
+    """Products (...) of sides (..., 2); the backward pass of `prod` counts zeros, which waits for a GPU."""
     return sides[..., 0] * sides[..., 1]
 
 
@@ -59,17 +60,18 @@ def assign(
     real: Tensor,
     most: int = 10,
 ) -> Assignment:
-    """Task-aligned assignment (TOOD, Feng et al. 2021): a thing's points are those that find it best already.
+    """Task-aligned assignment (TOOD, Feng et al. 2021): each thing gets the points that already fit it best.
 
     Args:
         scores: (B, N) objectness in [0, 1].
-        boxes: (B, N, 4) predicted, pixels.
-        centres: (N, 2) and strides (N,) of the grid.
-        true: (B, G, 4) labels padded to one count; real: (B, G) bool, False for padding.
-        most: points a thing may have.
+        boxes: (B, N, 4) predicted, in pixels.
+        centres, strides: (N, 2) and (N,) of the grid.
+        true: (B, G, 4) labels, padded to one count.
+        real: (B, G) bool, False for padding.
+        most: most points per thing.
     """
     overlaps = pairwise_iou(true, boxes)  # (B, G, N)
-    # A thing smaller than a cell may hold no centre: widen it to reach the nearest one.
+    # A thing smaller than a cell may contain no centre: widen it until it reaches the nearest one.
     middle, half = (true[..., :2] + true[..., 2:]) / 2, (true[..., 2:] - true[..., :2]) / 2
     reach = torch.maximum(
         half[:, :, None], 0.6 * strides[None, None, :, None] * (strides == strides.min())[:, None]
@@ -79,7 +81,7 @@ def assign(
     count = min(most, fit.shape[-1])
     best, where = fit.topk(count, dim=-1)
     chosen = torch.zeros_like(inside).scatter_(-1, where, best > 0)
-    # A point wanted by several things goes to the one it overlaps most.
+    # A point that several things want goes to the one it overlaps most.
     owner = torch.where(chosen, overlaps, -1.0).argmax(1)  # (B, N)
     assigned = chosen.any(1)
     mine = F.one_hot(owner, true.shape[1]).transpose(1, 2).bool() & chosen
@@ -91,7 +93,7 @@ def assign(
 
 
 def silence(centres: Tensor, areas: Tensor) -> Tensor:
-    """(B, N) bool: grid points inside any of the (B, U, 4) areas where a missing box says little."""
+    """(B, N) bool: grid points inside any of the (B, U, 4) areas where a missing box means little."""
     x, y = centres[None, None, :, 0], centres[None, None, :, 1]
     inside = (x >= areas[..., :1]) & (y >= areas[..., 1:2]) & (x < areas[..., 2:3]) & (y < areas[..., 3:])
     return inside.any(1)
@@ -106,10 +108,10 @@ def detection_loss(
     silent: Tensor,
     silent_weight: float,
 ) -> tuple[Tensor, Tensor]:
-    """Objectness loss (quality focal, Li et al. 2020) and box loss (GIoU), both per unit of wanted quality.
+    """Objectness loss (quality focal, Li et al. 2020) and box loss (GIoU), each relative to target quality.
 
-    Where labels say nothing, the teacher's score is the target; where it sees nothing either and the area is
-    silent, the point counts little.
+    The target is at least the teacher's score, also where there is no label. Where the teacher sees nothing
+    either and the area is silent, the point counts little.
     """
     soft = teacher_scores * (teacher_scores > 0.03)
     wanted = torch.where(found.assigned, torch.maximum(found.quality, soft), soft)
@@ -123,7 +125,7 @@ def detection_loss(
     by_teacher = ~found.assigned & (soft > 0.1)
     target = torch.where(found.assigned[..., None], found.boxes, teacher_boxes)
     pick = found.assigned | by_teacher
-    # Of every point, and nothing where it is not picked: to pick them out would be to wait for a GPU.
+    # Computed at every point and weighted by 0 where not picked: selecting points would wait for a GPU.
     share = torch.where(found.assigned, found.quality.clamp_min(0.1), soft) * pick
     apart = giou_loss(boxes.flatten(0, 1), target.flatten(0, 1)).view_as(share)
     return score_loss, (apart * share).sum() / share.sum().clamp_min(1.0)

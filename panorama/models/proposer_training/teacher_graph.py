@@ -1,7 +1,7 @@
-"""RGB batches on a GPU enter; the teacher's answer leaves there too, worked out by torch from the ONNX graph.
+"""RGB batches on a GPU come in; the teacher's answers go out there, computed by torch from the ONNX graph.
 
-On the processor ONNX Runtime answers quicker (`teachers.Teacher`); on a GPU its build for CUDA would be one
-more package of hundreds of megabytes, and every answer would come from and go to the processor.
+On the CPU, ONNX Runtime is faster (`teachers.Teacher`). For a GPU, its CUDA build would be one more package
+of hundreds of megabytes, and every answer would travel through the CPU.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from panorama.models.proposer_training.teachers import (
 )
 
 Values = dict[str, Tensor]
-"""What is known so far, by its name in the graph."""
+"""The values computed so far, by their names in the graph."""
 
 
 class GraphTeacher:
-    """A YOLOX-nano with its inner feature maps laid open, run by torch; on a GPU in half precision.
+    """A YOLOX-nano that also returns inner feature maps, run by torch; in half precision on a GPU.
 
     Args:
         path: the ONNX file.
-        device: of the batches.
+        device: the device of the batches.
 
     Raises:
-        MissingExtra: what reads the file is not installed.
-        ModelError: there is no such file, it is another export, or has layers of a kind unknown here.
+        MissingExtra: the packages that read the file are not installed.
+        ModelError: there is no such file, it is another export, or has unknown kinds of layers.
     """
 
     def __init__(self, path: Path, device: str) -> None:
         self._dtype = torch.float16 if device.startswith("cuda") else torch.float32
         self._graph = Graph(read_teacher(path), TAPS, device, self._dtype)
 
-    @torch.no_grad()  # not inference mode: what is learned from is kept for the backward pass
+    @torch.no_grad()  # not inference mode: the backward pass of the student keeps these tensors
     def __call__(self, images: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Scores (B, N), boxes (B, N, 4) in pixels, six maps (B, C, h, w), of (B, H, W, 3) uint8 RGB."""
+        """Scores (B, N), boxes (B, N, 4) in pixels, six maps (B, C, h, w), for (B, H, W, 3) uint8 RGB."""
         bgr = images.flip(-1).permute(0, 3, 1, 2).to(self._dtype)
         found = self._graph({"images": bgr.contiguous(memory_format=torch.channels_last)})
         raw = [found[name] for name in PREDICTIONS]
         centres, strides = grid([(level.shape[2], level.shape[3]) for level in raw], images.device)
         said = torch.cat([level.flatten(2) for level in raw], 2).float()  # (B, 85, N)
-        # YOLOX counts from a cell's corner, `grid` from its middle.
+        # YOLOX measures from a cell's corner, `grid` gives its middle.
         middle = said[:, :2] * strides + centres.T - strides / 2
         half = said[:, 2:4].clamp(max=6.0).exp() * strides / 2
         boxes = torch.cat([middle - half, middle + half], 1).transpose(1, 2)
@@ -61,7 +61,7 @@ class GraphTeacher:
 
 
 class Graph:
-    """The part of an ONNX graph that some of its values depend on, with its constants on a device.
+    """The part of an ONNX graph that the wanted values depend on, with its constants on a device.
 
     Args:
         model: an `onnx.ModelProto`.
@@ -75,7 +75,7 @@ class Graph:
         constants = {
             c.name: torch.from_numpy(numpy_helper.to_array(c).copy()) for c in model.graph.initializer
         }
-        # Sizes and places stay where Python reads them without waiting for a GPU.
+        # Sizes and indices stay on the CPU, where Python reads them without waiting for a GPU.
         self._constants = {
             name: value.to(device, dtype) if value.is_floating_point() and value.ndim else value
             for name, value in constants.items()
@@ -89,7 +89,7 @@ class Graph:
                 raise ModelError(
                     f"a teacher with a layer {node.op_type!r}; known are {', '.join(sorted(LAYERS))}"
                 )
-            needed.update(filter(None, node.input))  # one that is left out has no name
+            needed.update(filter(None, node.input))  # an omitted input has no name
             facts = {a.name: helper.get_attribute_value(a) for a in node.attribute}
             self._nodes.append((LAYERS[node.op_type], list(node.input), node.output[0], facts))
         self._nodes.reverse()
@@ -103,7 +103,7 @@ class Graph:
         values = self._constants | given
         for (layer, inputs, output, facts), done in zip(self._nodes, self._done, strict=True):
             values[output] = layer(*(values[name] if name else None for name in inputs), **facts)
-            for name in done:  # maps are large, and no longer asked for
+            for name in done:  # maps are large, and nothing needs these any more
                 if name not in self._wanted:
                     values.pop(name, None)
         return {name: values[name] for name in self._wanted}
@@ -130,7 +130,7 @@ def _max_pool(
 
 
 def _even(pads: Sequence[int]) -> tuple[int, int]:
-    """Padding above and left, of one that is the same below and right."""
+    """Padding (top, left); the bottom and right must have the same."""
     top, left, bottom, right = pads
     if (top, left) != (bottom, right):
         raise ModelError(f"a teacher whose layers are padded by {list(pads)}: unlike on two sides")
@@ -162,4 +162,4 @@ LAYERS: dict[str, Callable[..., Tensor]] = {
     "Sigmoid": torch.sigmoid,
     "Slice": _slice,
 }
-"""By the names of ONNX's operators."""
+"""Functions by the names of ONNX's operators."""

@@ -1,6 +1,6 @@
-"""RGB batches enter; the reference detector's dense scores, boxes and inner features leave, as soft targets.
+"""RGB batches come in; the teacher's dense scores, boxes and inner features go out, as soft targets.
 
-The teacher is a YOLOX-nano in ONNX form. It is used while training and for comparison, never shipped.
+The teacher is a YOLOX-nano in ONNX form. It serves training and comparison, and is never shipped.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from panorama.models.proposer_net import STRIDES
 PREDICTIONS = ("onnx::Shape_1066", "onnx::Shape_1108", "output.1")
 TRUNK_TAPS = ("input.175", "input.283", "input.351")
 PYRAMID_TAPS = (("input.631", "input.663"), ("input.703", "input.735"), ("input.775", "input.807"))
-"""Names in the graph, levels of stride 8, 16, 32: raw outputs, trunk features, both towers of the heads."""
+"""Names in the graph for strides 8, 16, 32: raw outputs, trunk features, both towers of the heads."""
 
 TAPS = (*PREDICTIONS, *TRUNK_TAPS, *(name for pair in PYRAMID_TAPS for name in pair))
-"""All of them."""
+"""All of these names."""
 
 TAP_WIDTHS = (64, 128, 256, 128, 128, 128)
-"""Channels of the six feature maps that `Answer.features` holds."""
+"""Channels of the six feature maps in `Answer.features`."""
 
 
 def read_teacher(path: Path) -> Any:
     """The teacher as an `onnx.ModelProto` that has all of `TAPS`.
 
     Raises:
-        MissingExtra: what reads and runs it is not installed.
+        MissingExtra: the packages that read and run it are not installed.
         ModelError: there is no such file, or it is another export.
     """
     try:
         import onnx
-        import onnxruntime  # noqa: F401  # both come with the extra, and one without the other is half of it
+        import onnxruntime  # noqa: F401  # the extra brings both; require both even if only one is used
     except ImportError as exc:
         how = "pip install 'panorama-video[teachers]'"
         raise MissingExtra(f"training the proposer asks a teacher: {how}") from exc
@@ -52,11 +52,11 @@ def read_teacher(path: Path) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the teacher says of a batch.
+    """The teacher's answer for a batch.
 
     Attributes:
         scores: (B, N) float32, objectness times the best class, per grid point of all levels.
-        boxes: (B, N, 4) float32 pixels.
+        boxes: (B, N, 4) float32, in pixels.
         features: trunk features of the three levels, then pyramid features; each (B, C, h, w) float16.
     """
 
@@ -66,7 +66,7 @@ class Answer:
 
 
 class Teacher:
-    """A YOLOX-nano with its inner feature maps laid open, for pictures of any multiple of 32 pixels."""
+    """A YOLOX-nano that also returns inner feature maps, for pictures whose sides are multiples of 32."""
 
     def __init__(self, path: Path, threads: int = 1) -> None:
         model = read_teacher(path)
@@ -87,7 +87,7 @@ class Teacher:
         self._session = onnxruntime.InferenceSession(model.SerializeToString(), options)
 
     def __call__(self, images: NDArray[np.uint8]) -> Answer:
-        """The teacher's view of (B, H, W, 3) uint8 RGB."""
+        """The teacher's answer for (B, H, W, 3) uint8 RGB."""
         bgr = np.ascontiguousarray(images[..., ::-1].transpose(0, 3, 1, 2), np.float32)
         found = dict(zip(TAPS, self._session.run(None, {"images": bgr}), strict=True))
         levels = zip((found[name] for name in PREDICTIONS), STRIDES, strict=True)
@@ -100,7 +100,7 @@ class Teacher:
 
 
 def _level(raw: NDArray[np.float32], stride: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Scores (B, n) and boxes (B, n, 4) of a level's (B, 85, h, w)."""
+    """Scores (B, n) and boxes (B, n, 4) from a level's raw output (B, 85, h, w)."""
     y, x = np.mgrid[0 : raw.shape[2], 0 : raw.shape[3]].astype(np.float32).reshape(2, -1)
     return decoded(raw.reshape(*raw.shape[:2], -1), x, y, np.float32(stride))
 
@@ -111,11 +111,11 @@ def decoded(
     y: NDArray[np.float32],
     stride: NDArray[np.float32] | np.float32,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Scores (B, N) and boxes (B, N, 4) in pixels of what YOLOX says of the points of its grids.
+    """Scores (B, N) and boxes (B, N, 4) in pixels, from YOLOX's raw outputs for the points of its grids.
 
     Args:
         raw: (B, 85, N): centre and logarithm of the size in strides, objectness, classes.
-        x, y, stride: (N,) column and row of each point, and the pixels between two of them.
+        x, y, stride: (N,) column, row and stride in pixels of each point.
     """
     centre_x, centre_y = (raw[:, 0] + x) * stride, (raw[:, 1] + y) * stride
     half_w, half_h = (np.exp(np.minimum(raw[:, i], 6.0)) * stride / 2 for i in (2, 3))

@@ -1,1 +1,1 @@
-"""Training of the embedder: pictures and a recipe enter, a folder of checked weights leaves."""
+"""Training of the embedder: pictures and a recipe come in, a folder of checked weights goes out."""

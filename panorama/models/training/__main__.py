@@ -1,8 +1,8 @@
-"""A command line enters; a trained model's folder leaves.
+"""A command line comes in; a trained model's folder goes out.
 
     python -m panorama.models.training RECIPE.toml --data NAME=FOLDER --out FOLDER
 
-`panorama train` does the same and reads clips too; here sources of kind 'clips' are refused.
+`panorama train` does the same and also reads clips; this command refuses sources of kind 'clips'.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def parse_data(pairs: list[str]) -> dict[str, Path]:
     """NAME=FOLDER pairs as a mapping.
 
     Raises:
-        UsageError: a pair lacks one of the three, or its folder is not there.
+        UsageError: a pair is incomplete, or its folder does not exist.
     """
     folders = {}
     for pair in pairs:

@@ -1,7 +1,7 @@
-"""A recipe with [adapt] and a table of pictures enter; a PanoramaNet with other last maps leaves if it helps.
+"""A recipe with [adapt] and a table of pictures come in; if it helps, an adapted PanoramaNet goes out.
 
-What is learned, and how much of it is taken, is in `turning`; here are the files. Things to learn from, to
-choose the share by and to judge by are three parts of the table, and no thing is in two of them.
+`turning` says what is learned and how much of it is applied; this module handles the files. The table has
+three parts: things to learn from, things that choose the share, and things that judge. No thing is in two.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ from panorama.models.weights import (
 
 PLOT = "training.png"
 MOST_OF_ONE = 40
-"""Pictures of one thing that are looked at: more of the same say little that is new."""
+"""Most pictures per thing: more of the same add little."""
 
 MOST = 4000
-"""Pictures of a part: some seconds of one core, and more make no figure surer."""
+"""Most pictures per part: they take some seconds of one core, and more would not make the figures surer."""
 
 BATCH = 64
 
@@ -73,20 +73,22 @@ def adapt(
     threads: int | None = None,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Turn a model's last maps to the pictures of a recipe, and write it to `out` if things are found better.
+    """Adapt a model's last maps to a recipe's pictures; write it to `out` if it then finds things better.
 
     Args:
         recipe: with [start], [adapt] and one [[source]] of kind labelled-csv; its column `held` is the part.
         data: folders by the names that the source uses.
         device, threads: where the pictures are embedded, and with how many CPU threads.
+        say: receives the outcome as a sentence.
 
     Returns:
-        share; before_ and after_ retrieval of what judges, at every exit; tried, what each share gave on what
-        chooses; seconds; and model, where it was written, None where the data did not help.
+        before_ and after_ retrieval of the judging part at every exit; share, the one applied (0: none);
+        tried, the result of each share on the choosing part; seconds; and model, the folder it was written
+        to, or None if the data did not help.
 
     Raises:
         UsageError, BadImage: the recipe and the data do not go together.
-        ModelError: the recipe or the model that it begins with is malformed.
+        ModelError: the recipe, or the model that it starts from, is malformed.
     """
     began = time.monotonic()
     if threads is not None:
@@ -107,7 +109,7 @@ def adapt(
     if helps:
         write_turned(start, out, recipe, maps)
     result: dict[str, Any] = {f"before_{key}": value for key, value in before.items()}
-    # What is asked of afterwards: the model that was written, or the one that stays.
+    # "after" describes the model that users have afterwards: the one written, or the unchanged one.
     result |= {f"after_{key}": value for key, value in (after if helps else before).items()}
     result |= {
         "share": chosen.share if helps else 0.0,
@@ -123,7 +125,7 @@ def adapt(
 
 
 def _verdict(result: Mapping[str, Any], deepest: str, share: float, after: float) -> str:
-    """What came out, for people."""
+    """The outcome as a sentence for users."""
     before = result[f"before_{deepest}"]
     if result["model"]:
         return (
@@ -139,12 +141,12 @@ def _verdict(result: Mapping[str, Any], deepest: str, share: float, after: float
 
 
 def write_turned(start: ModelFolder, out: Path, recipe: Path, maps: NDArray[np.float64]) -> None:
-    """Write the model `start` to `out` with maps (exits, dim, dim) after its last ones, with all files.
+    """Write the model `start` to `out`, with all its files, with maps (exits, dim, dim) after its last ones.
 
     Raises:
-        ModelError: its exits are moved after the last map, which no map can follow.
+        ModelError: an exit is centred after its last map; no further map can follow that.
     """
-    # All is read before anything is written: `start` may lie in `out`.
+    # Read everything before writing anything: `start` may lie in `out`.
     tensors, cohort, (largest, lacking) = start.tensors(), cohort_of(start), read_ranges(start)
     for number, matrix in enumerate(torch.from_numpy(maps)):
         name = f"heads.{number}.project."
@@ -161,12 +163,12 @@ def write_turned(start: ModelFolder, out: Path, recipe: Path, maps: NDArray[np.f
     if cohort is not None:
         save_file({"vectors": torch.from_numpy(turned_vectors(cohort, maps)).to(torch.float16)}, out / COHORT)
     record_hashes(out)
-    if not lacking:  # they end before the last maps
+    if not lacking:  # the ranges cover only layers before the last maps, so they stay valid
         write_ranges(open_model(str(out), "embedder"), largest)
 
 
 def turned_vectors(vectors: NDArray[np.floating], maps: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Vectors (E, N, learned + colour) as the turned model would give them; the colour part stays."""
+    """Vectors (E, N, learned + colour) as the adapted model would give them; the colour part stays."""
     learned = maps.shape[-1]
     lengths = np.linalg.norm(vectors[..., :learned], axis=-1, keepdims=True)
     parts = summed(turned(own_parts(vectors[..., :learned]), maps)) * lengths
@@ -176,10 +178,10 @@ def turned_vectors(vectors: NDArray[np.floating], maps: NDArray[np.float64]) -> 
 def read_parts(
     table: Mapping[str, Any], data: Mapping[str, Path], model: PanoramaNet
 ) -> tuple[Seen, Held, Held]:
-    """What teaches, chooses and judges of a source of kind labelled-csv, through the model.
+    """The learning, choosing and judging parts of a labelled-csv source, embedded by the model.
 
     Raises:
-        UsageError: its data folder was not given, or a part is empty.
+        UsageError: its data folder was not given, or a part is empty or finds nothing.
         BadImage: a picture cannot be read.
     """
     root = data_folder(data, table["data"], "the recipe")
@@ -209,14 +211,14 @@ def read_parts(
     others = Seen.of(cohort, model.learned_dim, [""] * cohort.shape[1], None) if cohort.size else None
 
     def held(part: str) -> Held:
-        # What a track shows is no stranger's picture; a folder's things may well be among them.
+        # Cohort pictures are certainly not what a track shows, but a folder's things may well be among them.
         return Held(found[part], others if any(map(_guessed, parts[part])) else None)
 
     return found[LEARN], held(CHOOSE), held(JUDGE)
 
 
 def _at_most(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    """At most MOST_OF_ONE pictures of a thing, and of things, drawn by a seed, so many that MOST are seen."""
+    """Rows of random things, by a fixed seed, up to MOST in all, and at most MOST_OF_ONE of each thing."""
     rows = [rows[i] for i in at_most_per_label([row["class"] for row in rows], MOST_OF_ONE)]
     counts = Counter(row["class"] for row in rows)
     names = sorted(counts)
@@ -227,15 +229,15 @@ def _at_most(rows: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def _guessed(row: Mapping[str, str]) -> bool:
-    """Whether what a row shows was guessed; tables of before have a clip for such rows alone."""
+    """Whether what a row shows was guessed; in tables of earlier versions, only such rows have a clip."""
     return row[GUESSED] == "1" if GUESSED in row else bool(row.get("clip"))
 
 
 def _refuse_timeless(rows: Sequence[Mapping[str, str]], table: Path) -> None:
-    """Refuse a table of before that has tracks of known things: it does not say when they were seen.
+    """Refuse a table of an earlier version with tracks of known things: it lacks the times of the tracks.
 
     Raises:
-        UsageError: it does.
+        UsageError: it is such a table.
     """
     if any(row.get("moment") and not row.get("clip") for row in rows if row.get("held") in (CHOOSE, JUDGE)):
         raise UsageError(
@@ -245,7 +247,7 @@ def _refuse_timeless(rows: Sequence[Mapping[str, str]], table: Path) -> None:
 
 
 def _any_asks(rows: Sequence[Mapping[str, str]], counts: NDArray[np.bool_]) -> bool:
-    """Whether a row has another one to find among those that take part."""
+    """Whether any row has another row of its class to find among those that take part."""
     labels = np.array([row["class"] for row in rows], object)
     mates = (labels[:, None] == labels[None]) & counts
     np.fill_diagonal(mates, False)
@@ -263,12 +265,12 @@ def _seen(
 
 
 def together(rows: Sequence[Mapping[str, str]]) -> NDArray[np.bool_]:
-    """(N, N) whether the second row takes part when the first asks.
+    """(N, N): whether row j takes part when row i is the query.
 
-    Of things that are known all others do, unless they show the same thing at the same moment, in its track
-    or in another one that overlaps it, as that of a part does: to find those is no feat. Of a track its own
-    pictures do, and those that were seen beside it, which surely show other things; whether any other shows
-    the same thing nobody knows.
+    For known things all known rows take part, except those that show the same thing at the same moment, in
+    its track or in one that overlaps it (such as the track of a part): finding those proves nothing. For
+    guessed rows, the pictures of the same track take part, and those seen at the same time, which certainly
+    show other things. Whether any other row shows the same thing is unknown.
     """
     clips = np.array([row.get("clip") or "" for row in rows], object)
     labels = np.array([row["class"] for row in rows], object)
@@ -286,7 +288,7 @@ def check_plan(plan: Mapping[str, Any], recipe: Path) -> tuple[float, list[float
     """Shrinkage and shares of a recipe's [adapt].
 
     Raises:
-        ModelError: they are missing or out of range.
+        ModelError: an entry is missing or out of range.
     """
     try:
         shrinkage, shares = float(plan["adapt"]["shrinkage"]), [float(s) for s in plan["adapt"]["shares"]]

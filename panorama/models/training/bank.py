@@ -1,13 +1,13 @@
-"""Training pictures and a teacher enter; a folder of views with its features leaves, shard by shard.
+"""Training pictures and a teacher come in; a folder of views with the teacher's features goes out, in shards.
 
     bank/
       items.json          source, label and instance of every picture
-      made.json           how the views are made, of files of what sizes, and with which teacher
+      made.json           how the views are made, the sizes of the picture files, and the teacher
       basis.safetensors   mean and principal axes of the teacher's features
       shard-00000/        views of some pictures: rows.npy, views.npy, pooled.npy, grid.npy
 
-Every round views every picture once, in an order of its own. A shard is renamed into place when complete, so
-a trainer may start on the first ones while others are made.
+Every round views every picture once, in an order of its own. A complete shard is renamed into place, so an
+interrupted build continues with the missing shards.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from panorama.models.training.views import make_view
 
 CELLS = 16
 SAMPLE = 64
-"""Pictures of the basis that one worker views in one go."""
+"""Pictures that a worker views per job when the basis is computed."""
 
 BASIS = "basis.safetensors"
 MADE = "made.json"
@@ -49,10 +49,10 @@ class BankPlan:
     Attributes:
         side: of the student's views, in pixels.
         rounds: views per picture.
-        shard: views in a file.
-        axes: principal axes that the teacher's maps are stored on.
-        basis_pictures: pictures that mean and axes are computed from; 0 takes the features as they are.
-        seed: with round and picture number it determines a view.
+        shard: views per shard.
+        axes: principal axes on which the teacher's maps are stored.
+        basis_pictures: pictures for computing mean and axes; 0 keeps the features unchanged.
+        seed: determines a view together with its round and picture number.
     """
 
     side: int = 128
@@ -68,8 +68,8 @@ class Shard:
     """One complete shard of n views.
 
     Attributes:
-        rows: (n,) which item each view shows.
-        views: (n, side, side, 3) uint8 on disk.
+        rows: (n,) the item that each view shows.
+        views: (n, side, side, 3) uint8, on disk.
         pooled: (n, dim) float16, the teacher's pooled features.
         grid: (n, 16, axes) float16, the teacher's 4 x 4 map on the bank's axes, on disk.
     """
@@ -90,7 +90,7 @@ class Basis:
 
     @classmethod
     def fit(cls, features: NDArray[np.floating]) -> Basis:
-        """Of (N, dim) features."""
+        """From features (N, dim)."""
         rows = np.asarray(features, np.float64)
         values, vectors = np.linalg.eigh(np.cov(rows.T))
         falling = np.ascontiguousarray(vectors[:, ::-1], np.float32)
@@ -100,11 +100,11 @@ class Basis:
 
     @classmethod
     def plain(cls, dim: int) -> Basis:
-        """Features as they are: `whiten` with no shrinkage changes nothing."""
+        """A basis that leaves features unchanged: `whiten` without shrinkage returns them."""
         return cls(np.zeros(dim, np.float32), np.ones(dim, np.float32), np.eye(dim, dtype=np.float32))
 
     def whiten(self, features: NDArray[np.floating], dim: int, shrinkage: float) -> NDArray[np.float32]:
-        """Centred, on the first `dim` axes, each over its deviation, `shrinkage` mean variances added."""
+        """Centred, on the first `dim` axes, each over its deviation with `shrinkage` mean variances added."""
         scale = np.sqrt(self.values[:dim] + shrinkage * self.values.mean())
         return np.asarray(
             (np.asarray(features, np.float32) - self.mean) @ (self.vectors[:, :dim] / scale), np.float32
@@ -119,14 +119,14 @@ def build_bank(
     threads: int = 2,
     taught_by: str = "",
 ) -> None:
-    """Make the shards that are not there yet, as many at once as `threads` says.
+    """Make the missing shards, `threads` at a time.
 
     Args:
         taught_by: a digest of the teacher.
 
     Raises:
-        UsageError: there are no pictures, or the folder holds a bank of other pictures, or one that was made
-            in another way.
+        UsageError: there are no pictures, or the folder holds a bank of other pictures, or one made in
+            another way.
     """
     if not items:
         raise UsageError("the recipe's sources hold no picture; check the data folders")
@@ -149,7 +149,7 @@ def build_bank(
 
 
 def bank_facts(items: Sequence[Item], plan: BankPlan, taught_by: str) -> dict[str, Any]:
-    """What views depend on besides names of pictures; of files the sizes, which costs no reading."""
+    """What views depend on besides the names of pictures; of files their sizes, which costs no reading."""
     sizes = [None if item.path is None else size_of(item.path) for item in items]
     return {
         **facts_of(asdict(plan), "bank"),
@@ -159,10 +159,10 @@ def bank_facts(items: Sequence[Item], plan: BankPlan, taught_by: str) -> dict[st
 
 
 def _refuse_other_views(out: Path, facts: Mapping[str, Any]) -> None:
-    """Refuse a bank that was made in another way; one without any view is made in this one.
+    """Refuse a bank that was made in another way; record how a bank without any view will be made.
 
     Raises:
-        UsageError: it was, or does not say in which.
+        UsageError: it was made in another way, or does not say how.
     """
     made = out / MADE
     if (out / BASIS).is_file() or any(out.glob("shard-*")):
@@ -180,7 +180,7 @@ def _shard_dir(out: Path, number: int) -> Path:
 
 
 def _opaque_sample(items: Sequence[Item], seed: int, count: int = 300) -> list[Image]:
-    """Pictures without transparency, for backgrounds and occlusions."""
+    """Up to `count` pictures without transparency, for backgrounds and occlusions."""
     rng = np.random.default_rng(seed)
     found: list[Image] = []
     for i in rng.permutation(len(items)):
@@ -221,11 +221,11 @@ def _order(seed: int, which: int, items: int) -> NDArray[np.int64]:
 
 
 class _Viewer:
-    """Looks at pictures, until it is stopped; several threads may, and it travels to other processes.
+    """Makes views of pictures until it is stopped; threads may share it, and other processes get copies.
 
     Args:
         others: pictures for backgrounds and occlusions.
-        make_teacher: called once in each thread; a teacher serves one at a time.
+        make_teacher: called once per thread, since a teacher serves one caller at a time.
     """
 
     stopped: Stop
@@ -247,7 +247,7 @@ class _Viewer:
 
     @property
     def teacher(self) -> Teacher:
-        """That of this thread."""
+        """This thread's teacher."""
         if not hasattr(self._own, "teacher"):
             self._own.teacher = self._make_teacher()
         found: Teacher = self._own.teacher
@@ -258,7 +258,7 @@ class _Viewer:
         return read_basis(self._out)
 
     def pooled(self, chosen: Sequence[int]) -> NDArray[np.float32]:
-        """The teacher's pooled features of a view of each of some pictures, as far as it came."""
+        """The teacher's pooled features (n, dim) of one view per chosen picture; fewer if stopped."""
         teacher, found = self.teacher, []
         for i in chosen:
             if self.stopped.is_set():
@@ -269,7 +269,7 @@ class _Viewer:
         return np.array(found, np.float32)
 
     def make(self, number: int) -> None:
-        """One shard, written beside its final place and renamed."""
+        """Write one shard to a temporary folder, then rename it; nothing if stopped."""
         teacher = self.teacher
         plan = self._plan
         pairs = shard_rows(number, len(self._items), plan)
@@ -306,8 +306,8 @@ def read_items(bank: Path) -> list[dict[str, str]]:
 
 
 def read_shards(bank: Path) -> list[Shard]:
-    """The shards that are complete by now, in order; views and grids stay on disk."""
-    # As plain arrays: a row of a memmap takes several times as long to get at.
+    """The shards that are complete so far, in order; views and grids stay on disk."""
+    # As plain arrays on the same memory: reading a row of a memmap object takes several times as long.
     return [
         Shard(
             np.load(path / "rows.npy"),

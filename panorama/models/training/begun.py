@@ -1,6 +1,6 @@
-"""What a training in steps is made with enters its folder and leaves it: it goes on with nothing else.
+"""What a training depends on goes into its checkpoint; on resuming it comes out and must be the same.
 
-Facts are values by the names under which people know them, as 'seed in [training]'.
+Facts are values by names that users know, such as 'seed in [training]'.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from panorama.errors import ModelError, UsageError
 from panorama.models.weights import read_recipe
 
 BEGUN, BEFORE = "begun_with", "before"
-"""What a checkpoint holds besides tensors: facts, and what was measured before the first step."""
+"""Keys of a checkpoint's metadata: the facts, and what was measured before the first step."""
 
 UNKNOWN = (
     "{path} does not say what its training was begun with, as those of earlier versions: it goes on with the"
@@ -27,7 +27,7 @@ UNKNOWN = (
 
 
 def facts_of(table: Mapping[str, Any], name: str, without: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The entries of a recipe's table as JSON keeps them, those of tables in it, too."""
+    """The entries of a recipe's table and of the tables in it, as facts in the form that JSON keeps."""
     facts: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, Mapping):
@@ -38,10 +38,10 @@ def facts_of(table: Mapping[str, Any], name: str, without: tuple[str, ...] = ())
 
 
 def refuse_another(made: Mapping[str, Any], asked: Mapping[str, Any], what: str) -> None:
-    """Refuse to go on with other facts than something was made with.
+    """Refuse to continue something with other facts than it was made with.
 
     Raises:
-        UsageError: one of them is another one.
+        UsageError: a fact differs.
     """
     for name in dict.fromkeys([*asked, *made]):
         there, wanted = (json.dumps(facts.get(name)) for facts in (made, asked))
@@ -53,12 +53,12 @@ def refuse_another(made: Mapping[str, Any], asked: Mapping[str, Any], what: str)
 
 
 def metadata(begun: Mapping[str, Any], before: Mapping[str, float]) -> dict[str, str]:
-    """Facts and what was measured before the first step, for `save_file`."""
+    """Facts and what was measured before the first step, as metadata for `save_file`."""
     return {BEGUN: json.dumps(begun), BEFORE: json.dumps(before)}
 
 
 def read_metadata(checkpoint: Path) -> tuple[dict[str, Any] | None, dict[str, float]]:
-    """What `metadata` wrote into a checkpoint: None for the facts where it is of an earlier version."""
+    """What `metadata` put into a checkpoint; None for the facts if an earlier version wrote it."""
     with safe_open(checkpoint, framework="numpy") as tensors:
         found = tensors.metadata() or {}
     begun = json.loads(found[BEGUN]) if BEGUN in found else None
@@ -66,10 +66,10 @@ def read_metadata(checkpoint: Path) -> tuple[dict[str, Any] | None, dict[str, fl
 
 
 def effective(recipe: Path, changes: Mapping[str, int]) -> str:
-    """The text of a recipe with other whole numbers in [training]; all else stays as it was written.
+    """The text of a recipe with other whole numbers in [training]; everything else stays as written.
 
     Raises:
-        ModelError: the table is written in a form in which they cannot be replaced.
+        ModelError: the table is written in a form that cannot be edited this way.
     """
     text, plan = recipe.read_text(encoding="utf-8"), read_recipe(recipe)
     for key, value in changes.items():
@@ -89,7 +89,7 @@ def effective(recipe: Path, changes: Mapping[str, int]) -> str:
 
 
 def _replaced(text: str, key: str, value: int) -> str:
-    """A recipe's text with an entry of [training], in its place or as the first one."""
+    """A recipe's text with an entry of [training] replaced, or added as the first one."""
     lines = text.splitlines()
     at = next((i for i, line in enumerate(lines) if re.match(r"\s*\[training\]", line)), None)
     if at is None:

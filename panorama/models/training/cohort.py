@@ -1,8 +1,8 @@
-"""Training pictures enter; the strangers that a model's scores are normalised against leave.
+"""Training pictures come in; the strangers that a model's scores are normalised against go out.
 
-Besides pictures of things there are unclear parts among them. An archive is full of what shows nothing in
-particular: a dark corner, a blurred edge, a bare wall. One looks like the other, and where all strangers are
-things, none is as near to it: two such views would pass for the same thing.
+Besides pictures of things, they include unclear parts of pictures. An archive is full of crops that show
+nothing in particular: a dark corner, a blurred edge, a bare wall. These resemble each other. If all strangers
+were things, none would be close to such a crop, and two of them would pass for the same thing.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ COHORT_SIZE = 512
 """Most whole pictures."""
 
 SHARE_OF_SIDE = (0.1, 0.5)
-"""Of the picture's shorter side: how large a part is."""
+"""Size of an unclear part, as a share of the picture's shorter side."""
 
 LONGER = 0.6
-"""Logarithm of how many times longer than high a part is at most, or higher than long."""
+"""Largest logarithm of a part's ratio of width to height, or height to width."""
 
 BLUR = (1.0, 16.0)
-"""Pixels of a part of PART_SIDE, as the spread of a Gaussian."""
+"""Standard deviation of the blur, in pixels at PART_SIDE."""
 
 DARKER = (-3.0, 0.3)
-"""Logarithm of the light."""
+"""Logarithm of the factor on brightness."""
 
 PART_SIDE = 128
 
 
 def cohort_items(items: Sequence[Item], size: int = COHORT_SIZE, seed: int = 0) -> list[Item]:
-    """At most `size` items, one per class or instance, taken from the sources in turn."""
+    """At most `size` items, one per class or instance, from the sources in turn; no transparent files."""
     rng = np.random.default_rng(seed)
     queues: dict[str, list[Item]] = {}
     seen: set[str] = set()
@@ -62,7 +62,7 @@ def _transparent(item: Item) -> bool:
 
 
 def cohort_pictures(items: Sequence[Item], seed: int = 0) -> list[Image]:
-    """Pictures of `cohort_items`, and behind them half as many unclear parts of them."""
+    """Pictures of `cohort_items`, followed by half as many unclear parts of them."""
     pictures = [np.ascontiguousarray(item.load()[..., :3]) for item in cohort_items(items, seed=seed)]
     rng = np.random.default_rng(seed)
     chosen = rng.permutation(len(pictures))[: len(pictures) // 2]
@@ -70,7 +70,7 @@ def cohort_pictures(items: Sequence[Item], seed: int = 0) -> list[Image]:
 
 
 def unclear_part(picture: Image, rng: np.random.Generator) -> Image:
-    """(PART_SIDE, PART_SIDE, 3): a small part of a picture, maybe blurred, dark or grey."""
+    """(PART_SIDE, PART_SIDE, 3): a small part of a picture, sometimes blurred, darkened or grey."""
     height, width = picture.shape[:2]
     size = rng.uniform(*SHARE_OF_SIDE) * min(height, width)
     longer = np.exp(rng.uniform(-LONGER, LONGER) / 2)
@@ -89,12 +89,12 @@ def unclear_part(picture: Image, rng: np.random.Generator) -> Image:
 
 
 def write_cohort(folder: Path, pictures: Sequence[Image]) -> None:
-    """Keep the pictures' vectors, in half precision, beside the weights; none where there is no picture.
+    """Write the pictures' vectors, in half precision, beside the weights; without pictures, remove the file.
 
     Raises:
         ModelError: the folder holds no embedder.
     """
-    record_hashes(folder)  # a model is opened by them
+    record_hashes(folder)  # opening a model checks them
     if pictures:
         model = PanoramaNet(open_model(str(folder), "embedder"), precision="float32")
         vectors = torch.from_numpy(model.embed_all(pictures)).to(torch.float16)

@@ -1,4 +1,4 @@
-"""Files enter; which of them are copies, byte for byte, of one that came before leaves."""
+"""Files come in; which of them are byte-for-byte copies of an earlier one goes out."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def digest(path: Path) -> bytes:
 
 
 def came_before(paths: Sequence[Path]) -> list[bool]:
-    """Whether each file is one of those before it, or a copy of one: as a picture it would find itself.
+    """Whether each file is the same as, or a copy of, one before it; as a query, such a picture finds itself.
 
-    What cannot be read is known by its path alone; whoever opens it says what is wrong.
+    A file that cannot be read counts as a copy only of the same path; opening it later reports the error.
     """
     sizes = [size_of(path) for path in paths]
     of_size = Counter(sizes)
@@ -29,7 +29,7 @@ def came_before(paths: Sequence[Path]) -> list[bool]:
     repeated = []
     for path, size in zip(paths, sizes, strict=True):
         known: Path | bytes = path
-        if size is not None and of_size[size] > 1:  # only what has the size of another one is read
+        if size is not None and of_size[size] > 1:  # read only files that share their size with another
             with suppress(OSError):
                 known = digest(path)
         repeated.append(known in seen)
@@ -38,7 +38,7 @@ def came_before(paths: Sequence[Path]) -> list[bool]:
 
 
 def size_of(path: Path) -> int | None:
-    """Bytes of a file, None where it cannot be looked at."""
+    """Size of a file in bytes, None if it cannot be determined."""
     try:
         return path.stat().st_size
     except OSError:

@@ -1,4 +1,4 @@
-"""Jobs and what they share enter; what they make, side by side in threads or in processes, leaves."""
+"""Jobs and the data they share come in; their results go out, computed in parallel threads or processes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from panorama.errors import ModelError
 from panorama.models.interrupts import interrupts_ignored
 
 MOST_THREADS = 2
-"""More workers than this are processes. Threads take turns at Python: on two cores two make 1.67 times as
-many views as one, and 1.93 times with a teacher, which lets go of the interpreter.
+"""With more workers than this, they are processes. Threads take turns running Python: on two cores, two make
+1.67 times as many views as one, and 1.93 times with a teacher, which releases the interpreter lock.
 """
 
 SHARED = "shared.part"
@@ -33,7 +33,7 @@ Made = TypeVar("Made")
 
 
 class Stop(Protocol):
-    """An event of threads or of processes."""
+    """An event, of threads or of processes."""
 
     def is_set(self) -> bool: ...
 
@@ -41,13 +41,13 @@ class Stop(Protocol):
 
 
 class Work(Protocol):
-    """What jobs share, picklable; those under way look at `stopped`, and end when it is set."""
+    """The data that jobs share, picklable. Running jobs check `stopped` and end when it is set."""
 
     stopped: Stop
 
 
 class Crew:
-    """Workers that are there already; made by `crew`."""
+    """Runs jobs on the workers that `crew` started."""
 
     def __init__(
         self, pool: Executor, call: Callable[..., Any], beginning: Callable[[], AbstractContextManager[None]]
@@ -55,7 +55,7 @@ class Crew:
         self._pool, self._call, self._beginning = pool, call, beginning
 
     def do(self, task: Callable[[Any, Job], Made], jobs: Iterable[Job]) -> list[Made]:
-        """What `task(work, job)` gives for each job, in order; the first error is raised at once."""
+        """The results of `task(work, job)` for all jobs, in order; the first error is raised at once."""
         with self._beginning():
             begun = [self._pool.submit(self._call, task, job) for job in jobs]
         for future in as_completed(begun):
@@ -65,19 +65,19 @@ class Crew:
 
 @contextmanager
 def crew(work: Work, count: int, scratch: Path) -> Iterator[Crew]:
-    """Within it `count` workers do jobs; what interrupts or breaks one of them stops the others.
+    """Provide `count` workers for the block; an interrupt or an error in one of them stops the others.
 
     Args:
-        scratch: a folder for what processes share, which takes the memory once.
+        scratch: a folder for the data that processes share, so that it takes memory only once.
 
     Raises:
-        ModelError: a process was ended from outside.
+        ModelError: a process was killed.
     """
     if count <= MOST_THREADS:
         with _ended(ThreadPoolExecutor(count), work.stopped) as pool:
             yield Crew(pool, partial(_call, work), nullcontext)
         return
-    # Fresh processes, no forks: one that is forked beside torch's threads may wait for them for ever.
+    # Spawn, not fork: a process forked beside torch's threads may wait for them for ever.
     context = get_context("spawn")
     stopped, shared = context.Event(), scratch / SHARED
     try:
@@ -107,26 +107,26 @@ def _call(work: Work, task: Callable[[Any, Job], Made], job: Job) -> Made:
 
 
 def _write(work: Work, path: Path) -> list[int]:
-    """Pickle to a file, arrays as they are, so that processes map them; sizes of its parts."""
+    """Pickle `work` to a file, arrays as raw bytes for processes to map; returns the sizes of its parts."""
     parts: list[pickle.PickleBuffer] = []
     itself = pickle.dumps(work, protocol=5, buffer_callback=parts.append)
     with path.open("wb") as file:
         return [*(file.write(part.raw()) for part in parts), file.write(itself)]
 
 
-# ---- in a process
+# ---- in a worker process
 
 _mine: Work
 
 
 def _begin(shared: Path, sizes: Sequence[int], stopped: Stop) -> None:
-    """A process begins: it reads what is shared, and OpenCV and torch compute in one thread.
+    """Start a worker process: map the shared data, and limit OpenCV and torch to one thread.
 
-    Products of matrices, rare here, are left as they are in threads: others would be rounded otherwise.
+    Matrix products, which are rare here, keep their threads: otherwise they would round differently.
     """
     global _mine
     threading.Thread(target=_leave_with_parent, daemon=True).start()
-    os.environ["OMP_NUM_THREADS"] = "1"  # of what is loaded later
+    os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded later
     with shared.open("rb") as file:
         whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
     *parts, itself = _cut(whole, sizes)
@@ -141,7 +141,7 @@ def _cut(whole: memoryview, sizes: Sequence[int]) -> list[memoryview]:
 
 
 def _leave_with_parent() -> None:
-    """A process whose parent was killed would wait for jobs for ever."""
+    """End this process when its parent dies; otherwise it would wait for jobs for ever."""
     parent = parent_process()
     if parent is not None:
         parent.join()

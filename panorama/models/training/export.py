@@ -1,4 +1,4 @@
-"""A trained trunk enters; a folder that `load_embedder` opens leaves: recipe, weights, cohort, digests."""
+"""A trained trunk comes in; a folder for `load_embedder` goes out: recipe, weights, cohort, digests."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from panorama.models.weights import RECIPE, WEIGHTS, open_model
 def whiten_heads(
     trunk: Trunk, pictures: NDArray[np.uint8], mean: Tensor, std: Tensor, shrinkage: float
 ) -> None:
-    """Fold into each exit's projection a whitening of its vectors over training pictures, strongly shrunk.
+    """Fold a strongly shrunk whitening of each exit's vectors over training pictures into its projection.
 
-    `shrinkage` is added to every eigenvalue, in mean eigenvalues; the axes stay, so exits remain comparable.
+    `shrinkage`, in mean eigenvalues, is added to every eigenvalue; the axes stay, so exits remain comparable.
     """
     trunk.eval()
     projections = [cast(Head, head).project for head in trunk.heads]
@@ -51,7 +51,7 @@ def whiten_heads(
 
 
 def color_axes(pictures: Sequence[Image], dim: int) -> NDArray[np.float32]:
-    """(COLOR_DIM, dim): the axes that keep most of the colour vectors' inner products."""
+    """(COLOR_DIM, dim): the axes that preserve most of the colour vectors' inner products."""
     vectors = color_bands(pictures).astype(np.float64)
     _, axes = np.linalg.eigh(vectors.T @ vectors)
     return np.ascontiguousarray(axes[:, ::-1][:, :dim], np.float32)
@@ -66,7 +66,7 @@ def write_model(
     axes: NDArray[np.float32],
     cohort: Sequence[Image],
 ) -> PanoramaNet:
-    """Write a recipe's text, weights in half precision and the cohort's vectors; returns what is loaded."""
+    """Write a recipe's text, weights in half precision and the cohort's vectors; return the loaded model."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / RECIPE).write_text(recipe, encoding="utf-8")
     tensors = {k: v for k, v in trunk.state_dict().items() if "num_batches" not in k}

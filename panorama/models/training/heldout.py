@@ -1,4 +1,4 @@
-"""Data folders enter; pictures of classes kept from training leave, and how well a model tells them apart."""
+"""Data folders come in; pictures of held-out classes, and how well a model separates them, go out."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class HeldOut:
 
     Attributes:
         paths: one file per picture.
-        labels: source/class of each.
-        copies: how many were left out as copies of others.
+        labels: source/class of each picture.
+        copies: number of pictures left out as copies of others.
     """
 
     paths: list[Path]
@@ -46,14 +46,14 @@ class HeldOut:
             raise ValueError(f"{len(self.paths)} pictures, but {len(self.labels)} labels")
 
     def load(self) -> list[Image]:
-        """The pictures, RGB."""
+        """The pictures as RGB."""
         return [read_picture(path)[..., :3] for path in self.paths]
 
 
 def held_out_pictures(
     tables: Sequence[Mapping[str, Any]], data: Mapping[str, Path], limit: int = LIMIT, seed: int = 0
 ) -> HeldOut:
-    """At most `limit` pictures, none twice, of every class that the labelled sources keep from training."""
+    """At most `limit` pictures, without copies, of every class that labelled sources keep from training."""
     paths: list[Path] = []
     labels: list[str] = []
     for table in tables:
@@ -83,7 +83,7 @@ def held_out_pictures(
 def make_measure(
     held: HeldOut, mean: Tensor, std: Tensor, side: int
 ) -> Callable[[Trunk], dict[str, float]] | None:
-    """From a trunk on any device to map_exit_i and r_at_1_exit_i of its learned part; None if none can be."""
+    """From a trunk to map_exit_i and r_at_1_exit_i of its learned part; None if the pictures are too few."""
     classes = len(set(held.labels))
     if classes < 2 or len(held.labels) < 4 or classes == len(held.labels):
         return None

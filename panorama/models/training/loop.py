@@ -1,4 +1,4 @@
-"""A bank of views and a recipe's settings enter; a trained trunk leaves, with checkpoints and a log."""
+"""A bank of views and a recipe's settings come in; a trained trunk goes out, with checkpoints and a log."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from panorama.models.training.recipe import table_of
 LOG = "log.jsonl"
 LOG_EVERY = 25
 RATES = "learning_rate or matrix_rate"
-"""What to lower where a loss is lost."""
+"""What to lower when the loss is infinite or NaN; part of that error message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,11 @@ class Settings:
     """The recipe's [training] table.
 
     Attributes:
-        steps: batches in all; warmup and decay are counted in steps, and only the decay depends on `steps`.
-        sides: (first step, input side in pixels) pairs: small pictures first, they cost less.
-        average: decay of the running average of weights that is shipped.
-        checkpoint_minutes, measure_every: how often to save, and to measure (in steps).
+        steps: number of batches.
+        warmup, decay: steps of the rise and the fall of the rate; only the decay depends on `steps`.
+        sides: (first step, input side in pixels) pairs; small pictures come first since they cost less.
+        average: decay of the running average of the weights, which is what ships.
+        checkpoint_minutes, measure_every: how often to save (in minutes) and to measure (in steps).
     """
 
     steps: int = 3000
@@ -70,10 +71,10 @@ class Settings:
 
     @classmethod
     def of(cls, table: dict[str, Any], **changes: Any) -> Settings:
-        """From the recipe's table, with some values replaced.
+        """The settings in the recipe's table, with those `changes` that are not None.
 
         Raises:
-            UsageError: a setting is unknown, or of a kind that it cannot be.
+            UsageError: a setting is unknown or has an invalid value.
         """
         values = {**table, **{key: value for key, value in changes.items() if value is not None}}
         if "sides" in values:
@@ -92,10 +93,10 @@ class Settings:
 
 
 def _sides(value: Any) -> tuple[tuple[int, int], ...]:
-    """The entry `sides` of [training].
+    """The entry `sides` of [training], checked.
 
     Raises:
-        UsageError: it is none, or leaves the first step without a side.
+        UsageError: it is not a list of such pairs, or the first pair is not for step 0.
     """
     try:
         sides = tuple((int(a), int(b)) for a, b in value)
@@ -110,14 +111,14 @@ def _sides(value: Any) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Lessons:
-    """All views of a bank with what they should become.
+    """All views of a bank with their targets.
 
     Attributes:
         shards: views and teacher maps, on disk.
-        places: (V, 2) shard and row in it of every view.
+        places: (V, 2) shard, and row in it, of every view.
         targets: (V, dim) float32 of unit length: the teacher's features, whitened with shrinkage.
-        identities: (V,) class number where a class is known, instance number otherwise.
-        count: how many identities the bank has.
+        identities: (V,) a number per class, or per instance if the class is not known.
+        count: number of identities in the bank.
     """
 
     shards: list[Shard]
@@ -128,7 +129,7 @@ class Lessons:
 
     @classmethod
     def read(cls, bank: Path, dim: int, shrinkage: float) -> Lessons:
-        """From the complete shards of a bank.
+        """The lessons in the complete shards of a bank.
 
         Raises:
             UsageError: there is none.
@@ -148,7 +149,7 @@ class Lessons:
         return cls(shards, np.concatenate(places), targets, identities, int(numbers.max()) + 1)
 
     def proxies(self, seed: int) -> Tensor:
-        """(count, dim): the mean target of each identity, where its proxy starts; random where unseen."""
+        """(count, dim): start values of the proxies, the mean target of each identity; random if unseen."""
         sums = (
             np.random.default_rng(seed)
             .normal(0, 0.01, (self.count, self.targets.shape[1]))
@@ -160,7 +161,7 @@ class Lessons:
     def batch(
         self, step: int, size: int, seed: int
     ) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]:
-        """Views, targets, maps and identities of one step; every view once an epoch, ordered by the seed."""
+        """Views, targets, maps and identities of a step; in an epoch each view comes at most once."""
         steps_an_epoch = max(1, len(self.places) // size)
         epoch, place = divmod(step, steps_an_epoch)
         chosen = _order(len(self.places), seed, epoch)[place * size : (place + 1) * size]
@@ -172,18 +173,18 @@ class Lessons:
 
 @lru_cache(maxsize=2)
 def _order(views: int, seed: int, epoch: int) -> NDArray[np.int64]:
-    """The order of one epoch."""
+    """The order of the views in one epoch."""
     return np.random.default_rng((seed, epoch)).permutation(views)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one step learns from, on the device, or on its way there.
+    """What one step learns from, on the device or on its way there.
 
     Attributes:
         views: (B, H, W, 3) uint8.
-        target, grid: (B, dim) and (B, 16, axes) float32, what they should become.
-        rivals: what they are to be told from.
+        target, grid: (B, dim) and (B, 16, axes) float32, the targets of the vectors and of the maps.
+        rivals: the identities that the views must be told apart from.
     """
 
     views: Tensor
@@ -193,7 +194,7 @@ class Batch:
 
     @classmethod
     def at(cls, step: int, lessons: Lessons, settings: Settings, device: str) -> Batch:
-        """That of a step, by its number and the seed alone, so that a resumed run goes on the same way."""
+        """The batch of a step; it depends on the step and the seed only, so a resumed run gets the same."""
         pictures, target, grid, identities = lessons.batch(step, settings.batch, settings.seed)
         if np.random.default_rng((settings.seed, 7, step)).random() < 0.5:
             pictures = pictures[:, :, ::-1]
@@ -209,9 +210,9 @@ class Batch:
 
 
 class Ahead:
-    """Batches, made in threads while those before them are learned from: a GPU waits for no disk.
+    """Makes batches in threads while earlier ones are learned from, so that a GPU never waits for the disk.
 
-    One thread takes 5 ms for a batch of 128, which is about as long as a GPU needs to learn from it.
+    One thread takes 5 ms for a batch of 128, about as long as a GPU needs to learn from it.
     """
 
     def __init__(self, make: Callable[[int], Batch], threads: int = 2, ahead: int = 4) -> None:
@@ -220,7 +221,7 @@ class Ahead:
         self._begun: dict[int, Future[Batch]] = {}
 
     def at(self, step: int) -> Batch:
-        """The batch of a step; those that follow it are begun."""
+        """The batch of a step; also starts making the ones after it."""
         wanted = range(step, step + 1 + self._ahead)
         self._begun = {i: self._begun.get(i) or self._pool.submit(self._make, i) for i in wanted}
         return self._begun[step].result()
@@ -229,7 +230,7 @@ class Ahead:
 def to_input(
     pictures: NDArray[np.uint8] | Tensor, mean: Tensor, std: Tensor, side: int | None = None
 ) -> Tensor:
-    """(B, H, W, 3) uint8 where they are, to a normalised (B, 3, side, side) float32, channels last."""
+    """(B, H, W, 3) uint8 to a normalised (B, 3, side, side) float32 on the same device, channels last."""
     given = pictures if isinstance(pictures, Tensor) else torch.from_numpy(np.ascontiguousarray(pictures))
     mean, std = mean.to(given.device), std.to(given.device)
     x = given.permute(0, 3, 1, 2).to(torch.float32) / 255
@@ -247,7 +248,7 @@ class Run:
     """One training: everything that a checkpoint holds.
 
     Attributes:
-        begun, before: the facts that it was begun with, and what was measured before the first step.
+        begun, before: the facts it was begun with, and what was measured before the first step.
     """
 
     def __init__(
@@ -276,10 +277,10 @@ class Run:
         self.begun, self.before = dict(begun or {}), dict[str, float]()
 
     def save(self, out: Path) -> None:
-        """Write the checkpoint beside its place and rename it.
+        """Write the checkpoint to a temporary file, then rename it.
 
         Raises:
-            ModelError: a value is infinite or no number; the last checkpoint stays.
+            ModelError: a value is infinite or NaN; the last checkpoint stays.
         """
         tensors = {f"trunk.{k}": v for k, v in self.trunk.state_dict().items()}
         tensors |= {f"average.{k}": v for k, v in self.average.state_dict().items()}
@@ -295,10 +296,10 @@ class Run:
         part.replace(out / CHECKPOINT)
 
     def resume(self, out: Path) -> None:
-        """Go on from the checkpoint.
+        """Restore the checkpoint.
 
         Raises:
-            ModelError: there is none, or it is of another network or other data.
+            ModelError: there is none, or it belongs to another network or other data.
         """
         path = out / CHECKPOINT
         if not path.is_file():
@@ -319,7 +320,7 @@ class Run:
         _, self.before = read_metadata(path)
 
     def train_step(self, mean: Tensor, std: Tensor) -> dict[str, Tensor | float]:
-        """One batch; losses stay on the device: who reads them waits until it has done all of the step."""
+        """Learn from one batch; losses stay on the device, and reading them waits until it is done."""
         settings = self.settings
         rate = rate_at(self.step, settings.steps, settings.warmup, settings.decay)
         for optimiser in self.optimisers:
@@ -346,7 +347,7 @@ Measure = Callable[[Trunk], dict[str, float]]
 def run_training(
     run: Run, out: Path, mean: Tensor, std: Tensor, measure: Measure | None, stop_at: float | None = None
 ) -> bool:
-    """Train to the last step; False if `stop_at` (of time.monotonic) came first. Logs to `out`/log.jsonl."""
+    """Train to the last step; False if `stop_at` (time.monotonic) passed first. Logs to `out`/log.jsonl."""
     settings = run.settings
     saved = time.monotonic()
     with (out / LOG).open("a", encoding="utf-8") as log:
@@ -366,7 +367,7 @@ def run_training(
             measured = measure is not None and (run.step % settings.measure_every == 0 or last)
             stopped = stop_at is not None and now > stop_at
             saving = stopped or now - saved > settings.checkpoint_minutes * 60
-            # A GPU is waited for only where a loss that is no number would be logged, judged or saved.
+            # Wait for a GPU only if a loss that is NaN would be logged, measured or saved.
             if logged or measured or saving or run.device.type == CPU:
                 told = {name: float(value) for name, value in parts.items()}
                 refuse_lost(run.step, RATES, loss=told["loss"])

@@ -1,4 +1,4 @@
-"""Vectors of a batch and what they should be enter; one number to make smaller leaves."""
+"""Vectors of a batch and their targets come in; the loss to minimise goes out."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, slots=True)
 class LossWeights:
-    """What counts how much; each term is summed over the exits.
+    """Weights of the loss terms; each term is summed over the exits.
 
     Attributes:
         imitate: 1 - cosine to the teacher's whitened feature of the same view.
         relate: divergence between the batch's similarities and the teacher's, as distributions.
         identify: cross entropy over one proxy per class or instance.
         local: 1 - cosine to the teacher's 4 x 4 map, at every stage.
-        deep: share of the deepest exit's own vector in what shallower exits imitate.
-        shallow: how much each exit before the deepest counts beside it; 0 leaves them untrained.
+        deep: share of the deepest exit's own vector in the target of shallower exits.
+        shallow: weight of each exit before the deepest, which has 1; 0 leaves them untrained.
     """
 
     imitate: float = 4.0
@@ -33,7 +33,7 @@ class LossWeights:
 
 
 class Scaffold(nn.Module):
-    """What only training needs: proxies of identities, and projections of maps to the teacher's."""
+    """Parameters for training only: proxies of identities, and projections of maps to the teacher's."""
 
     def __init__(self, proxies: Tensor, channels: tuple[int, ...], axes: int) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ def imitation(vectors: Tensor, target: Tensor) -> Tensor:
 
 
 def relation(vectors: Tensor, target: Tensor, temperature: float = 0.1) -> Tensor:
-    """Divergence of each row's distribution over the rest of the batch from the target's: (B, dim) each."""
+    """Divergence of each row's similarities to the rest of the batch from the target's; both (B, dim)."""
     self_out = torch.full((len(vectors),), -1e4, device=vectors.device).diag()
     wanted = F.softmax(target @ target.T / temperature + self_out, dim=1)
     got = F.log_softmax(vectors @ vectors.T / temperature + self_out, dim=1)
@@ -56,11 +56,11 @@ def relation(vectors: Tensor, target: Tensor, temperature: float = 0.1) -> Tenso
 
 @dataclass(frozen=True, slots=True)
 class Rivals:
-    """Proxies that a batch is told from, drawn on the processor: how many there are no GPU is waited for.
+    """The proxies to tell a batch apart from; drawn on the CPU, as a GPU would be waited for to count them.
 
     Attributes:
-        chosen: for each exit, numbers of proxies: the batch's own first.
-        right: (B,) which of them is each view's own.
+        chosen: for each exit, indices of proxies, those of the batch's own identities first.
+        right: (B,) position in `chosen` of each view's own proxy.
     """
 
     chosen: tuple[Tensor, ...]
@@ -70,7 +70,7 @@ class Rivals:
     def draw(
         cls, identities: NDArray[np.int64], count: int, exits: int, rng: torch.Generator, others: int = 1024
     ) -> Rivals:
-        """The batch's identities and `others` of all `count`: all would cost more than the network."""
+        """The batch's identities and up to `others` random ones of all `count`: all would cost too much."""
         present, right = np.unique(identities, return_inverse=True)
         chosen = []
         for _ in range(exits):
@@ -82,12 +82,12 @@ class Rivals:
 def identity(
     vectors: Tensor, proxies: Tensor, chosen: Tensor, right: Tensor, temperature: float = 0.08
 ) -> Tensor:
-    """Cross entropy of each vector's similarity to the chosen proxies, its own being right."""
+    """Cross entropy of each vector's similarities to the chosen proxies, with its own as the target."""
     return F.cross_entropy(vectors @ F.normalize(proxies[chosen], dim=1).T / temperature, right)
 
 
 def locality(stage_map: Tensor, project: nn.Module, grid: Tensor) -> Tensor:
-    """Mean of 1 - cosine of a stage's map (B, C, H, W), on 4 x 4 cells, to the teacher's (B, 16, axes)."""
+    """Mean of 1 - cosine of a stage's map (B, C, H, W), pooled to 4 x 4, to the teacher's (B, 16, axes)."""
     cells = project(F.adaptive_avg_pool2d(stage_map.float(), 4)).flatten(2).transpose(1, 2)  # (B, 16, axes)
     return 1 - F.cosine_similarity(cells, grid, dim=2).mean()
 

@@ -1,4 +1,4 @@
-"""Spans of time in clips enter; which of them lie at one moment leaves."""
+"""Spans of time in clips come in; which of them overlap goes out."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from numpy.typing import NDArray
 
 
 def at_once(clips: NDArray[Any], starts: NDArray[np.float64], ends: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """(N, N): in one clip at one time; seconds, half-open, each beside itself unless it lasts no time."""
+    """(N, N): whether two spans in seconds, half-open, overlap in one clip; each does itself unless empty."""
     overlap = (starts[:, None] < ends[None]) & (starts[None] < ends[:, None])
     return np.asarray(overlap & (clips[:, None] == clips[None]), bool)

@@ -1,4 +1,4 @@
-"""Gradients enter; changed weights leave, by orthogonalised momentum or AdamW, and their running average."""
+"""Gradients come in; new weights go out, by orthogonalised momentum or AdamW, and their running average."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from panorama.models.precision import training_dtype
 
 
 def orthogonal(matrices: Tensor, steps: int = 3) -> Tensor:
-    """Roughly the nearest matrices with orthonormal rows or columns, of (..., m, n), by Newton and Schulz.
+    """Approximately the nearest matrices (..., m, n) with orthonormal rows or columns, by Newton-Schulz.
 
-    The quintic's coefficients are those of K. Jordan's Muon (2024), chosen for speed near zero:
-    singular values end between 0.7 and 1.2.
+    The quintic's coefficients are those of K. Jordan's Muon (2024), chosen for speed near zero. Singular
+    values end between 0.7 and 1.2.
     """
     a, b, c = 3.4445, -4.7750, 2.0315
     x = matrices.to(training_dtype(matrices.device.type))
@@ -32,7 +32,7 @@ def orthogonal(matrices: Tensor, steps: int = 3) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum whose update is orthogonalised, for weights of two or more dimensions (output first)."""
+    """Momentum with an orthogonalised update, for weights of two or more dimensions (output first)."""
 
     def __init__(
         self, params: Iterable[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.0
@@ -41,13 +41,13 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        """One update of every weight that has a gradient."""
+        """Update every weight that has a gradient once."""
         for group in self.param_groups:
             for alike in _by_shape(group["params"]):
                 self._update(alike, group)
 
     def _update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
-        """Weights of one shape together: to begin a small product costs a GPU more than the product does."""
+        """Update weights of one shape together: on a GPU, launching a small product is most of its cost."""
         for weight in weights:
             if "momentum" not in self.state[weight]:
                 self.state[weight]["momentum"] = torch.zeros_like(weight)
@@ -63,7 +63,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def _by_shape(weights: Iterable[Tensor]) -> list[list[Tensor]]:
-    """Those that have a gradient, in lists of one shape."""
+    """The weights that have a gradient, in lists of one shape."""
     found: dict[torch.Size, list[Tensor]] = {}
     for weight in weights:
         if weight.grad is not None:
@@ -74,7 +74,7 @@ def _by_shape(weights: Iterable[Tensor]) -> list[list[Tensor]]:
 def make_optimisers(
     network: nn.Module, scaffold: nn.Module, learning_rate: float, matrix_rate: float, weight_decay: float
 ) -> list[torch.optim.Optimizer]:
-    """Muon for the network's convolutions past the stem, AdamW for all else; rates are the highest ones."""
+    """Muon for the network's convolutions after the stem, AdamW for the rest; the given rates are maxima."""
     matrices, decayed, plain = [], [], []
     for parameter in network.parameters():
         if parameter.ndim == 4 and parameter.shape[1] > 3:
@@ -99,20 +99,20 @@ def make_optimisers(
 
 
 def rate_at(step: int, steps: int, warmup: int, decay: int) -> float:
-    """Share of the highest rate: a linear rise, a plateau whatever `steps` is, a linear fall to 0."""
+    """Share of the highest rate: a linear rise, a plateau whatever `steps` is, and a linear fall to 0."""
     return max(0.0, min(1.0, (step + 1) / max(1, warmup), (steps - step) / max(1, decay)))
 
 
 def refuse_lost(step: int, rates: str, *, loss: Tensor | float, norm: Tensor | float = 0.0) -> None:
-    """Look at what a step gave, which waits for a GPU.
+    """Raise if a step's loss or gradient is not finite; reading them waits for a GPU.
 
     Args:
-        rates: what to lower.
-        norm: of the gradients, where it is known. They come behind the loss, and may have spoilt the weights
-            that the next loss is of.
+        rates: the settings to lower, for the error message.
+        norm: of the gradients, if known. Gradients come after the loss and may have spoilt the weights for
+            the next one.
 
     Raises:
-        ModelError: one of them is infinite or no number.
+        ModelError: one of them is infinite or NaN.
     """
     for what, value in (("the loss", float(loss)), ("the norm of the gradients", float(norm))):
         if not math.isfinite(value):
@@ -124,12 +124,12 @@ def move_average(average: nn.Module, network: nn.Module, most: float, steps: int
     """Move the running average of all weights and statistics towards the network's.
 
     Args:
-        most: share of itself that the average keeps; after few `steps` less, so that the start is forgotten.
+        most: share of itself that the average keeps; less while `steps` is small, to forget the start.
     """
     keep = min(most, (steps + 1) / (steps + 10))
     pairs = list(zip(average.state_dict().values(), network.state_dict().values(), strict=True))
     floats = [(mine, new) for mine, new in pairs if mine.is_floating_point()]
-    # All at once: one by one, hundreds of small weights cost a GPU more than the step that changed them.
+    # All at once: hundreds of small weights one by one cost a GPU more than the step that changed them.
     torch._foreach_lerp_([mine for mine, _ in floats], [new for _, new in floats], 1 - keep)
     for mine, new in pairs:
         if not mine.is_floating_point():  # counters of batches
@@ -137,7 +137,7 @@ def move_average(average: nn.Module, network: nn.Module, most: float, steps: int
 
 
 def state_tensors(optimisers: list[torch.optim.Optimizer]) -> dict[str, Tensor]:
-    """All state of the optimisers as named tensors, for a checkpoint."""
+    """The whole state of the optimisers as named tensors, for a checkpoint."""
     out = {}
     for number, optimiser in enumerate(optimisers):
         for index, state in optimiser.state_dict()["state"].items():
@@ -147,7 +147,7 @@ def state_tensors(optimisers: list[torch.optim.Optimizer]) -> dict[str, Tensor]:
 
 
 def restore_state(optimisers: list[torch.optim.Optimizer], tensors: dict[str, Tensor]) -> None:
-    """The inverse of `state_tensors`, on optimisers made in the same way."""
+    """The inverse of `state_tensors`, for optimisers made in the same way."""
     for number, optimiser in enumerate(optimisers):
         whole = optimiser.state_dict()
         prefix = f"optimiser.{number}."

@@ -1,4 +1,4 @@
-"""A training log enters; a picture of its losses and measures leaves."""
+"""A training log comes in; a picture of its losses and measures goes out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PANELS = (("loss", "imitate", "relate", "local"), ("map", "r_at_1"))
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The rows of a log.jsonl; a last line cut off by a crash is left out."""
+    """The rows of a log.jsonl, up to the first line that is not JSON, as a crash may leave."""
     rows = []
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
@@ -27,7 +27,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def series(rows: list[dict[str, Any]], prefix: str, axis: str = "step") -> dict[str, NDArray[np.float64]]:
-    """For every key beginning with `prefix`: (n, 2) steps and values."""
+    """For every key that begins with `prefix`: (n, 2) steps and values."""
     keys = dict.fromkeys(key for row in rows for key in row if key.startswith(prefix))
     return {key: np.array([(row[axis], row[key]) for row in rows if key in row], np.float64) for key in keys}
 
@@ -35,7 +35,7 @@ def series(rows: list[dict[str, Any]], prefix: str, axis: str = "step") -> dict[
 def draw_panel(
     curves: dict[str, NDArray[np.float64]], title: str, unit_peak: bool, axis: str = "step"
 ) -> NDArray[np.uint8]:
-    """One chart (HEIGHT, WIDTH, 3); with `unit_peak` each curve is scaled to its own highest value."""
+    """One chart (HEIGHT, WIDTH, 3); with `unit_peak`, each curve is scaled to its own highest value."""
     canvas = np.full((HEIGHT, WIDTH, 3), 255, np.uint8)
     font = cv2.FONT_HERSHEY_SIMPLEX
     cv2.rectangle(canvas, (MARGIN, MARGIN), (WIDTH - MARGIN, HEIGHT - MARGIN), (200, 200, 200), 1)
@@ -55,7 +55,7 @@ def draw_panel(
 
 
 def plot_log(log: Path, picture: Path) -> None:
-    """Losses above, each over its own peak; retrieval on held-out classes below, from 0 to 1."""
+    """Losses above, each scaled to its peak; below, if measured, retrieval of held-out classes, 0 to 1."""
     rows = read_log(log)
     losses = {key: points for name in PANELS[0] for key, points in series(rows, name).items()}
     measures = {key: points for name in PANELS[1] for key, points in series(rows, name).items()}
@@ -66,7 +66,7 @@ def plot_log(log: Path, picture: Path) -> None:
 
 
 def plot_shares(rows: list[dict[str, Any]], picture: Path) -> None:
-    """Retrieval over the share of what was learned, from 0 to 1: rows with share, map and r_at_1."""
+    """Retrieval for each share, from rows with share, map and r_at_1; both axes from 0 to 1."""
     curves = series(rows, "map", "share") | series(rows, "r_at_1", "share")
     cv2.imwrite(
         str(picture), draw_panel(curves, "retrieval of what chose the share", False, "share")[..., ::-1]

@@ -1,4 +1,4 @@
-"""Tables of an embedder's recipe enter; what it lacks or cannot say is told, before any work."""
+"""Tables of an embedder's recipe come in; they go out checked, before any work begins."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ NEEDED = {
     "preprocess": ("side", "mean", "std"),
     "training": (),
 }
-"""Tables of a recipe that a training needs, and what each must say."""
+"""Tables of a recipe that a training needs, and the entries each must have."""
 
 OF_SOURCES = {"labelled-csv": ("csv",), "boxes-csv": ("csv",), "folders": (), "clips": ("files",)}
-"""What a source of each kind must say besides its name and its data folder."""
+"""Entries that a source of each kind must have besides its name and its data folder."""
 
 
 def check_recipe(plan: Mapping[str, Any], recipe: Path) -> None:
-    """Raise where a recipe lacks a table or an entry that training reads, hours later perhaps.
+    """Check that a recipe has all tables and entries that a training reads, some of them hours later.
 
     Raises:
-        ModelError: it does.
+        ModelError: one is missing or invalid.
     """
     see = "see embeddings/panoramanet/recipe.toml"
     for name, entries in NEEDED.items():
@@ -53,10 +53,10 @@ def check_recipe(plan: Mapping[str, Any], recipe: Path) -> None:
 
 
 def table_of(kind: type[_Table], table: Mapping[str, Any], name: str) -> _Table:
-    """A table of plain numbers as the dataclass that it fills; what it leaves out is as the class says.
+    """A table of plain numbers as a dataclass, whose defaults fill in missing entries.
 
     Raises:
-        UsageError: it has an entry that the class has not, or one that is no such number.
+        UsageError: the class has no such entry, or a value is not a number of its kind.
     """
     of_class = {field.name: field.type for field in fields(kind)}  # type: ignore[arg-type]
     for key, value in table.items():

@@ -1,7 +1,7 @@
-"""A model's folder enters; which labelled pictures and classes its training may have seen leaves.
+"""A model's folder comes in; the labelled pictures and classes that its training may have seen go out.
 
-A model of one's own says it in its recipe and in the table of pictures beside it; what it began with, in the
-recipes that it names. What a recipe and its table do not tell is told as not known, never as not seen.
+A user's own model tells this in its recipe and in the table of pictures beside it, and names the model it
+started from, whose recipe tells the rest. What they do not tell counts as unknown, never as unseen.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from panorama.models.training.split import CHOOSE, LEARN, family, held_out
 from panorama.models.weights import RECIPE, open_model, read_recipe
 
 MOST_STARTS = 100
-"""Models that began with one another: more are a circle."""
+"""Most models in a chain of starting models; more must be a circle."""
 
 
 @dataclass(slots=True)
 class SeenInTraining:
-    """What a model and all that it began with were trained on.
+    """What a model, and all models it started from, were trained on.
 
     Attributes:
-        sources: labelled sources of the shipped training, of which `held_out` keeps classes back.
-        names: what fine-tuning learned from or chose by, in lower case.
-        files: the pictures of it, by their size in bytes.
-        tables: the tables that tell it; unknown: folders of models that do not tell what they learned from.
+        sources: labelled sources of the shipped training; `held_out` keeps some of their classes back.
+        names: classes that fine-tuning learned from or chose by, in lower case.
+        files: their pictures, by size in bytes.
+        tables: the tables that list them.
+        unknown: folders of models that do not tell what they learned from.
     """
 
     sources: set[str] = field(default_factory=set)
@@ -41,8 +42,8 @@ class SeenInTraining:
 
     @classmethod
     def by(cls, folder: Path | None) -> SeenInTraining:
-        """By the model in a folder, None for one without weights; and by the shipped one, so that all are
-        judged by the same.
+        """What the model in a folder has seen (None: no model), together with the shipped model, so that all
+        models are judged by the same pictures.
 
         Raises:
             ModelError: a recipe cannot be read.
@@ -57,7 +58,7 @@ class SeenInTraining:
         return found
 
     def _add(self, folder: Path, recipe: Mapping[str, Any]) -> Path | None:
-        """What one model was trained on; the folder of the one that it began with."""
+        """Add what one model was trained on; returns the folder of the model it started from, if known."""
         tables = [table for table in recipe.get("source", []) if isinstance(table, dict)]
         if "adapt" not in recipe:
             labelled = [t for t in tables if t.get("kind") == "labelled-csv" or t.get("labels")]
@@ -69,12 +70,12 @@ class SeenInTraining:
             return None
         try:
             return open_model(str(start["model"]), "embedder").path
-        except ModelError:  # it was moved or removed since: the model itself needs it no more
+        except ModelError:  # moved or removed since; the model itself no longer needs it
             self.unknown.append(Path(str(start["model"])))
             return None
 
     def _read(self, table: Path) -> bool:
-        """The pictures of a table that were learned from or chosen by; whether there is such a table."""
+        """Add the pictures of a table that were learned from or chosen by; False if it is no such table."""
         try:
             with table.open(newline="", encoding="utf-8") as lines:
                 rows = list(csv.DictReader(lines))
@@ -92,12 +93,12 @@ class SeenInTraining:
         return True
 
     def has_learned(self, source: str, label: str, files: Sequence[Path]) -> bool:
-        """Whether fine-tuning has seen a class: by its name, or by one of its files, also as a copy.
+        """Whether fine-tuning has seen a class: by its name, or by one of its files or a copy of one.
 
-        Of the shipped training's own sources classes stand and fall together as `held_out` has it.
+        In the shipped training's own sources, classes of one `family` count as the same.
         """
         meant: Callable[[str], str] = family if source in self.sources else str.lower
-        parts = label.count("/") + 1  # before them stands the folder that it was learned from
+        parts = label.count("/") + 1  # the folder that a class was learned from may precede its name
         by_name = any(meant("/".join(seen.split("/")[-parts:])) == meant(label) for seen in self.names)
         return by_name or any(self._has(path) for path in files)
 
@@ -106,5 +107,5 @@ class SeenInTraining:
         return bool(alike) and digest(file) in map(digest, alike)
 
     def keeps(self, source: str, label: str) -> bool:
-        """Whether the shipped training kept a class back; what is of no source of its own it never saw."""
+        """Whether the shipped training kept a class back; it never saw sources other than its own."""
         return source not in self.sources or held_out(source, label)

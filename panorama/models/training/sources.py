@@ -1,4 +1,4 @@
-"""A recipe's `[[source]]` tables and data folders enter; training pictures leave, judged ones left out."""
+"""A recipe's `[[source]]` tables and data folders come in; training pictures go out, no held-out ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from panorama.models.training.split import check_clips, held_out, row_held_out
 from panorama.pictures.pixels import PICTURE_SUFFIXES, read_pixels
 
 ReadFrames = Callable[[Path, float], Iterator[Image]]
-"""Given a clip and a gap in seconds, yields one RGB frame per gap; `panorama.video` stands behind it."""
+"""Yields one RGB frame of a clip per gap in seconds; `panorama.video` provides it."""
 
 LONGEST_SIDE = 320
 
@@ -28,12 +28,12 @@ class Item:
     """One training picture, or a part of one.
 
     Attributes:
-        source: the recipe's name for where it comes from.
-        label: its class, or '' where none is known.
+        source: name of its source in the recipe.
+        label: its class, or '' if unknown.
         instance: what it shows; pictures of one thing share it.
-        path: the file, None where `pixels` holds the picture.
-        box_xyxy: the part of it that counts, in pixels, None for all of it.
-        pixels: (H, W, 3 or 4) uint8, None where `path` does.
+        path: the file; None if `pixels` holds the picture.
+        box_xyxy: the part to use, in pixels; None for the whole picture.
+        pixels: (H, W, 3 or 4) uint8; None if `path` names a file.
     """
 
     source: str
@@ -44,7 +44,7 @@ class Item:
     pixels: NDArray[np.uint8] | None = None
 
     def load(self) -> NDArray[np.uint8]:
-        """The picture, (H, W, 3) RGB or (H, W, 4) RGBA, at most LONGEST_SIDE long.
+        """The picture, (H, W, 3) RGB or (H, W, 4) RGBA; from a file, its longer side is at most LONGEST_SIDE.
 
         Raises:
             BadImage: the file cannot be read as a picture.
@@ -55,7 +55,7 @@ class Item:
 
 
 def read_picture(path: Path) -> NDArray[np.uint8]:
-    """(H, W, 3) RGB, or (H, W, 4) RGBA where the file has transparency; upright.
+    """(H, W, 3) RGB, or (H, W, 4) RGBA if the file has transparency; upright.
 
     Raises:
         BadImage: the file cannot be read as a picture.
@@ -69,7 +69,7 @@ def read_picture(path: Path) -> NDArray[np.uint8]:
 def crop_with_margin(
     picture: NDArray[np.uint8], box_xyxy: tuple[float, float, float, float] | None, margin: float = 0.12
 ) -> NDArray[np.uint8]:
-    """The box and a little around it, as far as the picture goes; the whole picture without a box."""
+    """The box with a margin, a share of its sides, within the picture; without a box the whole picture."""
     if box_xyxy is None:
         return picture
     x1, y1, x2, y2 = box_xyxy
@@ -91,7 +91,7 @@ def shrink(picture: NDArray[np.uint8], longest: int = LONGEST_SIDE) -> NDArray[n
 
 
 def labelled_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
-    """Pictures listed in a CSV with file, source, class and identity; held-out classes are left out."""
+    """Pictures listed in a CSV with file, source, class and identity, without held-out classes."""
     items = []
     for row in _read_csv(table, root):
         if row["source"] != table["name"]:
@@ -105,7 +105,7 @@ def labelled_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
 
 
 def folders(table: Mapping[str, Any], root: Path) -> list[Item]:
-    """Pictures below a folder. With `labels` the first folder is the class; held-out ones are left out."""
+    """Pictures below a folder. With `labels`, the first folder is the class; held-out ones are omitted."""
     base = root / table.get("path", ".")
     items = []
     for path in sorted(p for p in base.rglob("*") if p.suffix.lower() in PICTURE_SUFFIXES):
@@ -119,9 +119,9 @@ def folders(table: Mapping[str, Any], root: Path) -> list[Item]:
 
 
 def boxes_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
-    """Boxes of a CSV with file, x1, y1, x2, y2, class.
+    """Boxes of a CSV with file, x1, y1, x2, y2, class, as pictures.
 
-    Left out are files whose path contains `without`, and classes in `without_classes`.
+    Files whose path contains `without`, classes in `without_classes` and boxes below `min_side` are left out.
     """
     items: list[Item] = []
     loaded: dict[str, NDArray[np.uint8]] = {}
@@ -142,10 +142,10 @@ def boxes_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
 
 
 def clips(table: Mapping[str, Any], root: Path, read_frames: ReadFrames | None) -> list[Item]:
-    """Random windows of clips, each seen at up to three moments within a second: one thing, or one place.
+    """Random windows of clips, each at up to three successive frames: one thing, or one place.
 
     Raises:
-        UsageError: a clip of `files` is in `judged`, or there is nothing to read clips with.
+        UsageError: `files` has a clip that is in `judged`, or `read_frames` is None.
     """
     check_clips(table["files"], table.get("judged", ()))
     if read_frames is None:
@@ -172,7 +172,7 @@ def _read_csv(table: Mapping[str, Any], root: Path) -> Iterator[dict[str, str]]:
     """The rows of a source's table.
 
     Raises:
-        UsageError: the file is not there.
+        UsageError: the file does not exist.
     """
     path = root / table["csv"]
     if not path.is_file():
@@ -184,7 +184,7 @@ def _read_csv(table: Mapping[str, Any], root: Path) -> Iterator[dict[str, str]]:
 
 
 def _named(table: Mapping[str, Any], root: Path) -> str:
-    """Of a labelled table, the sources that it does name."""
+    """For the error of a labelled-csv source without pictures: the sources its table names; else ''."""
     if table["kind"] != "labelled-csv":
         return ""
     names = sorted({row["source"] for row in _read_csv(table, root)})
@@ -192,7 +192,7 @@ def _named(table: Mapping[str, Any], root: Path) -> str:
 
 
 def data_folder(data: Mapping[str, Path], name: str, who: str) -> Path:
-    """The data folder of a name; UsageError that tells who needs it."""
+    """The data folder with this name; if it was not given, UsageError tells that `who` needs it."""
     if name not in data:
         given = ", ".join(data) or "none"
         raise UsageError(
@@ -207,7 +207,7 @@ def gather(
     """All training pictures of a recipe's `[[source]]` tables, in order.
 
     Raises:
-        UsageError: a table names a data folder that was not given, or an unknown kind.
+        UsageError: a table names a data folder that was not given or an unknown kind, or finds no picture.
     """
     items: list[Item] = []
     for table in tables:

@@ -1,4 +1,4 @@
-"""Class and clip names enter; whether training may see them leaves: one fixed rule, no list to keep."""
+"""Class and clip names come in; whether training may see them goes out, by one fixed rule without a list."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ HELD_OUT_SHARE = 0.3
 SALT = 0
 
 LEARN, JUDGE, CHOOSE = "0", "1", "2"
-"""What the column `held` of a labelled CSV may say of a picture: only the first is learned from."""
+"""Values of the column `held` in a labelled CSV: training learns from the first only."""
 
 
 GUESSED = "guessed"
-"""A column of it: 1 where what a picture shows was guessed from looks, so that it judges by its track."""
+"""Another column: 1 if what the picture shows was guessed from looks, so that it is judged by its track."""
 
 
 def held_out(source: str, label: str, share: float = HELD_OUT_SHARE) -> bool:
-    """Whether a class is kept from training, by a hash of its source and name.
+    """Whether a class is kept from training, decided by a hash of its source and family.
 
-    Classes that share their first word stand and fall together ('Faces' and 'Faces_easy', 'cougar_body' and
+    Classes that share their first word are decided together ('Faces' and 'Faces_easy', 'cougar_body' and
     'cougar_face'): seeing one would give the other away.
     """
     digest = hashlib.sha256(f"{SALT}/{source}/{family(label)}".encode()).digest()
@@ -29,12 +29,12 @@ def held_out(source: str, label: str, share: float = HELD_OUT_SHARE) -> bool:
 
 
 def family(label: str) -> str:
-    """What classes that are held out together share."""
+    """The part of a class name that decides whether it is held out: its first word, in lower case."""
     return label.split("_")[0].lower()
 
 
 def row_held_out(row: Mapping[str, str]) -> bool:
-    """Whether a row of a labelled CSV is kept from training: its column `held` says so, else `held_out`."""
+    """Whether a row of a labelled CSV is kept from training, by its column `held`, else by `held_out`."""
     if row.get("held"):
         return row["held"] != LEARN
     return held_out(row["source"], row["class"])

@@ -1,4 +1,4 @@
-"""Pictures enter; the features of a reference model leave, pooled and as a map: what the student imitates."""
+"""Pictures come in; a reference model's features go out, pooled and as a map, for the student to imitate."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from panorama.models.weights import ModelFolder, open_model
 
 
 class Teacher(Protocol):
-    """Anything with features worth imitating."""
+    """A model whose features are worth imitating."""
 
     dim: int
 
     def features(self, picture: Image) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Of one RGB picture: pooled (dim,), and (4, 4, dim) over a grid of places."""
+        """Features of one RGB picture: pooled (dim,), and (4, 4, dim) over a grid of places."""
         ...
 
 
 def grid_weights(cells: int, out: int = 4) -> NDArray[np.float32]:
-    """(out, cells): the share of each cell in each of `out` equal parts of a line; rows add up to 1."""
+    """(out, cells): the share of each cell in each of `out` equal parts of a line; rows sum to 1."""
     edges = np.arange(out + 1) * cells / out
     cell = np.arange(cells)
     overlap = np.minimum(edges[1:, None], cell + 1) - np.maximum(edges[:-1, None], cell)
@@ -74,21 +74,21 @@ class LiteTeacher:
 
 
 class SelfTeacher:
-    """A PanoramaNet as its own teacher: what it knows stays while it learns new identities."""
+    """A PanoramaNet as its own teacher: it keeps what it knows while it learns new identities."""
 
     def __init__(self, folder: ModelFolder) -> None:
-        # One picture at a time is no work for a GPU, and each process of a bank would take memory there.
+        # One picture at a time is too little for a GPU, and every process of a bank would take memory there.
         self._model = PanoramaNet(folder, precision="float32", device=CPU)
         self.dim = self._model.learned_dim
 
     def features(self, picture: Image) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The deepest exit's learned part, unit length; the map repeats it."""
+        """The deepest exit's learned part, of unit length; the map repeats it at every place."""
         vector = self._model.learned([picture])[0]
         return vector, np.broadcast_to(vector, (4, 4, self.dim)).astype(np.float32)
 
 
 def make_teacher(plan: dict[str, Any], data: Mapping[str, Path]) -> Teacher:
-    """The recipe's reference model, or the model that training starts from where it names none."""
+    """The recipe's reference model, or, if it names none, the model that training starts from."""
     table = plan.get("teacher", {})
     if "path" in table:
         return LiteTeacher(data_folder(data, table["data"], "the teacher") / table["path"])
@@ -98,7 +98,7 @@ def make_teacher(plan: dict[str, Any], data: Mapping[str, Path]) -> Teacher:
 
 
 def teacher_digest(plan: Mapping[str, Any], data: Mapping[str, Path]) -> str:
-    """Of the teacher's weights; '' where there is none, which `make_teacher` says."""
+    """Digest of the teacher's weights; '' if there is none, which `make_teacher` reports."""
     table = plan.get("teacher", {})
     if "path" in table:
         path = data_folder(data, table["data"], "the teacher") / table["path"]

@@ -1,4 +1,4 @@
-"""A recipe and data folders enter; a folder with checked weights, cohort, log and plot leaves."""
+"""A recipe and data folders come in; a folder with checked weights, cohort, log and plot goes out."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ SAMPLE = 2048
 
 
 class _FlushedDenormals(ContextDecorator):
-    """Numbers too small to matter count as zero while it lasts: they would slow training down many times."""
+    """Treat denormal numbers as zero inside this block: they would make training many times slower."""
 
     def __enter__(self) -> None:
         torch.set_flush_denormal(True)
 
     def __exit__(self, *_: object) -> None:
-        # Of the whole process: what runs afterwards has its small numbers back.
+        # The setting holds for the whole process: later code needs its small numbers.
         torch.set_flush_denormal(False)
 
 
@@ -62,25 +62,25 @@ def train(
     threads: int | None = None,
     say: Callable[[str], None] = print,
 ) -> dict[str, float]:
-    """Train an embedder as its recipe says, and write it to `out`, ready for `load_embedder(str(out))`.
+    """Train an embedder by its recipe and write it to `out`, ready for `load_embedder(str(out))`.
 
     Args:
         recipe: a recipe.toml; with `[start] model = NAME` it fine-tunes that model.
         data: folders by the names that the recipe's sources use.
         read_frames: yields the frames of a clip at a gap in seconds; needed by sources of kind 'clips'.
-        resume: go on from the checkpoint in `out`.
+        resume: continue from the checkpoint in `out`.
         device: as in `choose_device`.
         steps, seed: replace the recipe's.
-        minutes: stop and save a checkpoint after so long; `resume` goes on.
-        threads: CPU threads, and views that are made at once. On a busy machine one is fastest to learn with:
-            waiting threads spin.
+        minutes: stop after this time and save a checkpoint; `resume` continues.
+        threads: CPU threads, and views made at the same time. On a busy computer 1 is the fastest for
+            learning, since waiting threads spin.
 
     Returns:
-        What was measured: seconds, steps, and before_ (of the first run) and after_ retrieval scores on
-        held-out classes.
+        What was measured: seconds, steps, and retrieval scores on held-out classes, before_ (at the first
+        step, also if resumed) and after_.
 
     Raises:
-        UsageError: the recipe and the data do not go together, or what lies in `out` was begun with others.
+        UsageError: the recipe and the data do not go together, or `out` was begun with others.
         ModelError: the recipe is malformed, there is no such device, or `resume` finds no checkpoint that
             fits.
     """
@@ -124,14 +124,14 @@ def train(
 
 
 def _use_threads(threads: int | None) -> None:
-    """Of torch and OpenCV; None leaves them as they are."""
+    """Set the threads of torch and OpenCV; None leaves them unchanged."""
     if threads is not None:
         torch.set_num_threads(threads)
         cv2.setNumThreads(threads)
 
 
 def _training_facts(plan: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """What weights depend on besides the bank; a training may be made longer, saved and measured at will."""
+    """What weights depend on besides the bank; length, saving and measuring may change on resuming."""
     start = plan.get("start", {}).get("model")
     return {
         **facts_of(asdict(settings), "training", without=("steps", "checkpoint_minutes", "measure_every")),
@@ -143,13 +143,13 @@ def _training_facts(plan: Mapping[str, Any], settings: Settings) -> dict[str, An
 
 
 def _refuse_another(checkpoint: Path, begun: Mapping[str, Any], say: Callable[[str], None]) -> None:
-    """Refuse to go on from a checkpoint of another training, before any view is made.
+    """Refuse to resume from a checkpoint of another training, before any view is made.
 
     Raises:
-        UsageError: it is one.
+        UsageError: it belongs to another training.
     """
     if not checkpoint.is_file():
-        return  # said by `Run.resume`
+        return  # `Run.resume` reports it
     made, _ = read_metadata(checkpoint)
     if made is None:
         bank = "a bank/ of the same time is to be deleted and made again"
@@ -179,7 +179,7 @@ def _told(when: str, scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def _written(result: dict[str, float], out: Path) -> dict[str, float]:
-    """What was measured, when it lies beside the model, as does the plot of the log."""
+    """Write what was measured beside the model, and a plot of the log; return it."""
     (out / RESULT).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     if (out / LOG).is_file() and (out / LOG).stat().st_size:
         plot_log(out / LOG, out / "training.png")
@@ -194,7 +194,7 @@ def export(
     out: Path,
     measure: Callable[[Trunk], dict[str, float]] | None,
 ) -> dict[str, float]:
-    """Write the averaged weights as a model folder, with its recipe's text; returns after_ scores."""
+    """Write the averaged weights as a model folder with its recipe's text; returns the after_ scores."""
     plan = tomllib.loads(recipe)
     mean, std, _ = _preprocessing(plan)
     trunk = Trunk(run.average.dim)
@@ -209,13 +209,13 @@ def export(
 
 
 def _preprocessing(plan: dict[str, Any]) -> tuple[Tensor, Tensor, int]:
-    """Channel means, deviations and the input side."""
+    """Channel means, channel deviations and the input side in pixels."""
     table = plan["preprocess"]
     return torch.tensor(table["mean"]), torch.tensor(table["std"]), int(table["side"])
 
 
 def _load_start(run: Run, name: str) -> None:
-    """Begin with the weights of a model, its recipe's preprocessing and sizes being the same."""
+    """Load a model's weights; its preprocessing must be that of the recipe, which is not checked here."""
     tensors = open_model(name, "embedder").tensors()
     wanted = {
         key: value.float() for key, value in tensors.items() if not key.startswith(("input.", "color."))

@@ -1,13 +1,13 @@
-"""Vectors of things that are known enter; linear maps under which one thing differs less from itself leave.
+"""Vectors of known things come in; linear maps that make pictures of one thing more alike go out.
 
-Each exit ends in a linear map and a scaling to unit length. How pictures of one thing differ (light, pose,
-blur, what stands behind it) is measured over many things, and the directions of it are made to count for
-less, also for things that were not among them. It is the within-class covariance normalisation of Hatch et
-al. (2006), the relevant component analysis of Bar-Hillel et al. (2003), computed in one go. Everything before
-the last maps stays as it is to the bit: speed, ranges for 8 bits, colour.
+Each exit ends in a linear map and a scaling to unit length. Pictures of one thing differ by light, pose, blur
+and background. These differences are measured over many things, and their directions get less weight, for
+new things, too. This is the within-class covariance normalisation of Hatch et al. (2006), or the relevant
+component analysis of Bar-Hillel et al. (2003), computed in one step. Everything before the last maps stays
+identical to the bit: speed, ranges for 8 bits, colour.
 
-How far to go from the model as it was towards that, the share, is chosen on things that were not learned from
-(as weights are interpolated by Wortsman et al. 2022); a share that does not surely help is none.
+The share tells how far to go from the original model towards these maps. It is chosen on things that were not
+learned from (as Wortsman et al. 2022 interpolate weights); if no share surely helps, it is 0.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from panorama.models.retrieval import Answers
 
 SURE = 2.0
-"""Standard errors: the best of several shares is a little better by chance alone."""
+"""Standard errors that a gain must exceed: the best of several shares is a little better by chance alone."""
 
 SURE_OF_FEW = {2: 5.42, 3: 2.67, 4: 2.19}
-"""The same by the number of things, where the error itself is known from few: Student's t that chance exceeds
-as often (in 6 % of the cases) as it does SURE with five things."""
+"""The same by number of things, for few things, whose error is itself uncertain: Student's t that chance
+exceeds as often (in 6 % of cases) as it exceeds SURE with five things."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Seen:
 
     Attributes:
         own: (exits, N, learned) each exit's own learned vectors, of unit length.
-        color: (exits, N, colour) the colour part, as the embedder weighs it.
-        labels: what each shows.
-        counts: (N, N) whether the second takes part when the first asks, see `together`; None for all.
+        color: (exits, N, colour) the colour part, with the embedder's weight.
+        labels: what each picture shows.
+        counts: (N, N) whether j takes part when i is the query, see `adapt.together`; None: all do.
     """
 
     own: NDArray[np.float64]
@@ -57,7 +57,7 @@ class Seen:
         return cls(own_parts(vectors[..., :learned]), vectors[..., learned:], labels, counts)
 
     def vectors(self, exit: int, maps: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """(N, learned + colour) at an exit, the last maps being turned by `maps`."""
+        """(N, learned + colour) at an exit, after applying `maps` to the learned vectors if given."""
         own = self.own if maps is None else turned(self.own, maps)
         color = self.color[exit - 1].astype(np.float64)
         rest = np.sqrt(np.maximum(0, 1 - (color**2).sum(axis=1, keepdims=True)))
@@ -70,7 +70,7 @@ class Held:
 
     Attributes:
         seen: the pictures.
-        strangers: pictures of none of their things, wrong whoever asks; None for none.
+        strangers: pictures of other things, wrong for every query; None for none.
     """
 
     seen: Seen
@@ -82,7 +82,7 @@ class Held:
         return Answers.of(self.seen.vectors(exit, maps), self.seen.labels, self.seen.counts, others)
 
     def scores(self, maps: NDArray[np.float64] | None = None) -> dict[str, float]:
-        """map_exit_i and r_at_1_exit_i."""
+        """Means over all queries: map_exit_i and r_at_1_exit_i."""
         found = {}
         for exit in range(1, len(self.seen.own) + 1):
             answers = self.answers(exit, maps)
@@ -93,28 +93,28 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The share that was chosen, and what each share gave: rows of share, map, r_at_1, gain and error."""
+    """The chosen share, and the result of each share: rows of share, map, r_at_1, gain and error."""
 
     share: float
     tried: list[dict[str, float]]
 
 
 def unit(vectors: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Along the last axis."""
+    """Vectors scaled to unit length along the last axis."""
     rows = np.asarray(vectors, np.float64)
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-9))
 
 
 def summed(own: NDArray[np.float64]) -> NDArray[np.float64]:
-    """From exits' own vectors (E, N, dim) to what they give: each with all before it, of unit length."""
+    """The exits' results (E, N, dim) from their own vectors: each plus all before it, at unit length."""
     return unit(np.cumsum(own, axis=0))
 
 
 def own_parts(vectors: NDArray[np.floating]) -> NDArray[np.float64]:
-    """The inverse of `summed`: own unit vectors (E, N, dim) of learned parts (E, N, dim) of any length.
+    """The inverse of `summed`: own unit vectors (E, N, dim) from learned parts (E, N, dim) of any length.
 
-    An exit's sum is m times the unit vector s that it gives, and lies 1 away from the sum t before it:
-    |m s - t| = 1. Of the two solutions it is the one in which an exit does not point away from the sum.
+    An exit's sum is m times its result s, a unit vector, and differs by a unit vector from the sum t before
+    it: |m s - t| = 1. Of the two solutions, this takes the one where the exit does not point away from t.
     """
     given = unit(vectors)
     own = [given[0]]
@@ -129,10 +129,10 @@ def own_parts(vectors: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def quieting_maps(own: NDArray[np.float64], labels: Sequence[str], shrinkage: float) -> NDArray[np.float64]:
-    """(E, dim, dim): from own vectors (E, N, dim) to such in which one thing differs from itself evenly.
+    """(E, dim, dim): maps after which the pictures of one thing vary evenly in all directions.
 
-    The inverse square root of the covariance within things, `shrinkage` mean eigenvalues added, mean of its
-    diagonal 1. Things with one picture say nothing.
+    This is the inverse square root of the covariance within things, with `shrinkage` mean eigenvalues added,
+    scaled so that its mean eigenvalue is 1. `own` is (E, N, dim). Things with one picture are ignored.
     """
     _, things, counts = np.unique(np.asarray(labels, str), return_inverse=True, return_counts=True)
     several = counts[things] >= 2
@@ -148,7 +148,7 @@ def quieting_maps(own: NDArray[np.float64], labels: Sequence[str], shrinkage: fl
 
 
 def at_share(maps: NDArray[np.float64], share: float) -> NDArray[np.float64]:
-    """The way from no change (0) to the maps (1)."""
+    """Maps between no change (share 0) and `maps` (share 1)."""
     return np.asarray((1 - share) * np.eye(maps.shape[-1]) + share * maps)
 
 
@@ -158,10 +158,10 @@ def turned(own: NDArray[np.float64], maps: NDArray[np.float64]) -> NDArray[np.fl
 
 
 def choose_share(held: Held, maps: NDArray[np.float64], shares: Sequence[float]) -> Chosen:
-    """The share with which things are found best at the deepest exit; 0 where none is surely better.
+    """The share with which things are found best at the deepest exit; 0 if none is surely better.
 
-    Surely: the mean gain over the things, of each the mean over its pictures, is above SURE standard errors,
-    or those of SURE_OF_FEW.
+    Surely: the mean gain over things, each the mean over its pictures, exceeds SURE standard errors, or
+    SURE_OF_FEW of them for few things.
     """
     exit = len(held.seen.own)
     before = held.answers(exit)

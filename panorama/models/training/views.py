@@ -1,4 +1,4 @@
-"""A picture enters; a view of it leaves twice: clean for the teacher, degraded for the student."""
+"""A picture comes in; one view of it goes out twice: clean for the teacher, degraded for the student."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ TEACHER_SIDE = 224
 
 
 def geometry(picture: NDArray[np.uint8], rng: Generator, side: int = TEACHER_SIDE) -> NDArray[np.uint8]:
-    """A random part of the picture, tilted and seen in perspective, as a `side` x `side` square.
+    """A random part of the picture, often tilted and in perspective, as a `side` x `side` square.
 
-    One in eight reaches over the border, like a loose box; the others are tight or partial.
+    One in eight extends over the border, like a loose box; the others are tight or partial.
     """
     height, width = picture.shape[:2]
     loose = rng.random() < 0.125
@@ -51,7 +51,7 @@ def geometry(picture: NDArray[np.uint8], rng: Generator, side: int = TEACHER_SID
 
 
 def on_background(sprite: NDArray[np.uint8], background: Image, rng: Generator) -> Image:
-    """An RGBA picture laid over a part of another picture, or over a flat colour as often."""
+    """An RGBA picture laid over another picture or, half of the time, over a flat colour."""
     height, width = sprite.shape[:2]
     pad_x, pad_y = (int(rng.uniform(0.05, 0.4) * s) for s in (width, height))
     size = (width + 2 * pad_x, height + 2 * pad_y)
@@ -67,7 +67,7 @@ def on_background(sprite: NDArray[np.uint8], background: Image, rng: Generator) 
 
 
 def occlude(view: Image, other: Image, rng: Generator) -> Image:
-    """The view with a strip or patch of another picture over at most a quarter of it."""
+    """The view with a patch of another picture on it, at most a quarter of its area."""
     side = view.shape[0]
     w, h = (int(side * rng.uniform(0.15, 0.5)) for _ in range(2))
     x, y = int(rng.integers(-w // 2, side - w // 2)), int(rng.integers(-h // 2, side - h // 2))
@@ -78,7 +78,7 @@ def occlude(view: Image, other: Image, rng: Generator) -> Image:
 
 
 def light(view: Image, rng: Generator) -> Image:
-    """Brightness, contrast, gamma, warmth and a little saturation; hue stays, it is evidence of identity."""
+    """Brightness, contrast, gamma, warmth and a little saturation; hue stays, as evidence of identity."""
     x = view.astype(np.float32) / 255
     if rng.random() < 0.5:
         x = x ** float(np.exp(rng.normal(0, 0.25)))
@@ -101,7 +101,7 @@ def low_resolution(view: Image, rng: Generator) -> Image:
 
 
 def blur(view: Image, rng: Generator) -> Image:
-    """Out of focus, or moved while the shutter was open."""
+    """Out of focus, or with motion blur."""
     if rng.random() < 0.5:
         return np.asarray(cv2.GaussianBlur(view, (0, 0), float(rng.uniform(0.5, 2.2))), np.uint8)
     length = int(rng.integers(3, 11))
@@ -121,7 +121,7 @@ def noise(view: Image, rng: Generator) -> Image:
 
 
 def jpeg(view: Image, rng: Generator) -> Image:
-    """Compressed at quality 40 to 95 and read back."""
+    """Compressed at quality 40 to 95 and decoded again."""
     _, data = cv2.imencode(".jpg", view[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, int(rng.integers(40, 96))])
     decoded = cv2.imdecode(data, cv2.IMREAD_COLOR)
     assert decoded is not None  # it was encoded one line above
@@ -138,7 +138,7 @@ DEGRADATIONS: tuple[tuple[float, Callable[[Image, Generator], Image]], ...] = (
 
 
 def degrade(view: Image, rng: Generator) -> Image:
-    """What stands between a thing and its picture in a video, each step with its own odds."""
+    """What separates a thing from its picture in a video: several steps, each with its own odds."""
     for odds, step in DEGRADATIONS:
         if rng.random() < odds:
             view = step(view, rng)
@@ -148,10 +148,10 @@ def degrade(view: Image, rng: Generator) -> Image:
 def make_view(
     picture: NDArray[np.uint8], others: Sequence[Image], rng: Generator, side: int
 ) -> tuple[Image, Image]:
-    """One view as (teacher's TEACHER_SIDE square, student's degraded `side` square).
+    """One view, as (the teacher's TEACHER_SIDE square, the student's degraded `side` square).
 
-    `others` are pictures for backgrounds and occlusions; the teacher sees geometry, background and occlusion
-    too, but none of the degradations, so that the student learns to see through them.
+    `others` are pictures for backgrounds and occlusions. The teacher sees geometry, background and occlusion,
+    too, but no degradation, so that the student learns to see through it.
     """
     other = others[int(rng.integers(len(others)))]
     opaque = on_background(picture, other, rng) if picture.shape[2] == 4 else picture
