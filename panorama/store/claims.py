@@ -100,7 +100,7 @@ class Claims:
     def wait_for(self, works: Sequence[str], on_wait: Callable[[], None] = lambda: None) -> None:
         """Return when each of these pieces of work has been free; call `on_wait` once if that takes long.
 
-        Hold no claim meanwhile: two processes would wait for each other until PATIENCE_SECONDS are over.
+        Hold no claim while waiting: two processes that wait for each other's claims never stop.
         """
         tell = [on_wait]
         for work in works:
