@@ -30,10 +30,11 @@ TELL_SECONDS = 1.0
 class Claims:
     """Work on a library that one run of this process has claimed, so that no other process does it as well.
 
-    A claim is a lock on its own file, which the system drops when the process ends, however it ends. It may
-    fail to do so: a network drive keeps the lock of a machine that is gone, or the process is stopped. Then
-    nobody renews the file's time, and a process that has watched this for PATIENCE_SECONDS of its own clock
-    does the work anyway. Work that is done twice only costs time.
+    A claim is a lock on its own file. The system drops it when the process ends, however that happens, and
+    even across containers with their own process numbers. It does not if a network drive keeps the lock of a
+    machine that is gone, or if the process is merely stopped. Then nobody renews the file's time, and a
+    process that has watched this for PATIENCE_SECONDS of its own clock does the work anyway. Work that is
+    done twice only costs time.
 
     Args:
         locks: the folder for the lock files.
@@ -74,7 +75,7 @@ class Claims:
             if lock is None and not self._is_silent(work):
                 return False
             self._held[work] = lock
-            if lock is not None:  # a silent holder stays known: its next claim is taken without another wait
+            if lock is not None:  # remember silent holders: their claims are taken again without a wait
                 self._seen.pop(work, None)
             if self._beating is None:
                 self._beating = threading.Thread(target=self._beat, name="panorama claims", daemon=True)

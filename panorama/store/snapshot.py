@@ -364,7 +364,7 @@ def _column(tx: Transaction, kind: pa.Field, names: Sequence[str], values: Seque
 
 
 def _clocks(unix: float, zone: tzinfo) -> tuple[datetime, datetime]:
-    """What the camera's clock and UTC showed at the start of a video."""
+    """What the camera's clock and UTC showed at the start; during a video, its clock just runs on."""
     moment = datetime.fromtimestamp(unix, UTC)
     return moment.astimezone(zone).replace(tzinfo=None), moment.replace(tzinfo=None)
 
