@@ -1,4 +1,4 @@
-"""Listed data files come in; fewer or smaller files with the same rows go out, swapped in one transaction.
+"""Listed data files come in; fewer files, or files with fewer rows, go out, swapped in one transaction.
 
 Compaction merges small files into large sorted ones; erasing leaves rows out. Segments keep their numbers.
 """

@@ -1,8 +1,8 @@
 """Erased or dead data comes in; an index/ folder without files that were made from it goes out.
 
 All files there may be deleted at any time: a process that has mapped them reads on, and one that misses them
-makes them again. Each file is deleted under the lock of its writers, so that none of them keeps a file with
-forgotten data because it was writing at that moment.
+makes them again. Caches and inverted files are deleted under the locks of their writers. A process that read
+vectors before may still write an inverted file of them afterwards, see `drop_outdated`.
 """
 
 from __future__ import annotations

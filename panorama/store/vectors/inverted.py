@@ -130,8 +130,8 @@ class InvertedFile:
     ) -> InvertedFile:
         """Add to `old` what it lacks, or train a new inverted file; store the result.
 
-        It is trained anew if `old` is None, holds stale rows, or was trained on half the rows or fewer. Every
-        SAVE_ROWS rows are stored, so that an interrupted build continues from there.
+        It is trained anew if `old` is None, holds stale rows, has lost its file, or was trained on half the
+        rows or fewer. Every SAVE_ROWS rows are stored, so that an interrupted build continues from there.
         """
         index = None if old is None else old._to_add_to(table)
         if old is not None and index is not None:
