@@ -1,4 +1,4 @@
-"""A library on disk: segments, album and settings enter, consistent snapshots leave."""
+"""Segments, album and settings of a library come in and are stored on disk; consistent snapshots go out."""
 
 from panorama.store.catalog.album import Exemplar, NewExemplar, check_name
 from panorama.store.catalog.album_views import Album

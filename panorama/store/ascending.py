@@ -1,4 +1,4 @@
-"""Ascending numbers enter, and others; where these stand among them, and what stands there, leaves."""
+"""An ascending array and numbers to look up come in; their rows in it, or the values there, go out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def rows_in(ascending: NDArray, wanted: NDArray) -> NDArray[np.intp]:
-    """(N,) the row of each of some numbers (N,) in an array that ascends, -1 where it is not there."""
+    """(N,) the row of each wanted number (N,) in an ascending array; -1 if it is not there."""
     if not len(ascending):
         return np.full(len(wanted), -1, np.intp)
     place = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
@@ -17,10 +17,10 @@ def rows_in(ascending: NDArray, wanted: NDArray) -> NDArray[np.intp]:
 
 
 def looked_up(ascending: NDArray, values: NDArray, wanted: NDArray, missing: Any) -> NDArray:
-    """(N,) the values (M,) of numbers in an array (M,) that ascends; where one is not there, `missing`.
+    """(N,) the value of each wanted number (N,), given ascending numbers (M,) and their values (M,).
 
     Args:
-        missing: one for all, or (N,).
+        missing: the result for a number that is not there; one for all, or (N,).
     """
     if not len(ascending):
         return np.broadcast_to(np.asarray(missing, values.dtype), (len(wanted),)).copy()

@@ -1,4 +1,4 @@
-"""Pieces of work enter, by name; whether this process is to do them leaves, so that no other does as well."""
+"""Names of pieces of work come in; whether this process is to do each goes out, so that only one does it."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ from panorama.store.files.joining import join
 from panorama.store.files.locks import FileLock
 
 BEAT_SECONDS = 5.0
-"""How often a holder gives a sign of life."""
+"""How often a holder renews its claims."""
 
 PATIENCE_SECONDS = 120.0
-"""A holder without a sign of life for so long is not waited for any more."""
+"""Nobody waits any longer for a holder that has renewed nothing for this time."""
 
 LOOK_SECONDS = 0.2
-"""How often who waits looks whether a piece of work is free."""
+"""How often a waiting process checks whether the work is free."""
 
 TELL_SECONDS = 1.0
-"""Waiting that takes longer is told of: most is for somebody who only sees that nothing is to be done."""
+"""Report waiting only if it takes longer: most holders just check that there is nothing to do."""
 
 
 class Claims:
-    """What one run of this process does, of the work that any process may do on a library.
+    """Work on a library that one run of this process has claimed, so that no other process does it as well.
 
-    A claim is a lock on a file of its own: the system drops it with the process, however that ends and
-    whatever process numbers mean there. Where it does not (a machine that went while a network drive kept its
-    lock, a process that was stopped), the file's time is no longer renewed, and who has watched that for
-    PATIENCE_SECONDS of its own clock does the work all the same. Work that is done twice is only lost time.
+    A claim is a lock on its own file. The system drops it when the process ends, however that happens, and
+    even across containers with their own process numbers. It does not if a network drive keeps the lock of a
+    machine that is gone, or if the process is merely stopped. Then nobody renews the file's time, and a
+    process that has watched this for PATIENCE_SECONDS of its own clock does the work anyway. Work that is
+    done twice only costs time.
 
     Args:
-        locks: the folder for the files.
+        locks: the folder for the lock files.
     """
 
     def __init__(self, locks: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._locks = locks
         self._clock = clock
-        self._guard = threading.Lock()  # one thread takes what another drops
+        self._guard = threading.Lock()  # several threads take and drop claims
         self._held: dict[str, FileLock | None] = {}
         self._seen: dict[str, tuple[int, float]] = {}
         self._over = threading.Event()
@@ -57,13 +58,14 @@ class Claims:
         self.close()
 
     def take(self, work: str) -> bool:
-        """Whether this process is to do a piece of work; without waiting.
+        """Claim a piece of work without waiting; return whether this process is to do it.
 
         Args:
-            work: its name, which can be part of a file's. What is held already is not taken again.
+            work: its name, which must be usable in a file name.
 
         Raises:
-            LibraryWriteError: there is no room or no right for the file.
+            ValueError: it is claimed here already.
+            LibraryWriteError: no room or no permission for the lock file.
         """
         with self._guard:
             if work in self._held:
@@ -73,7 +75,7 @@ class Claims:
             if lock is None and not self._is_silent(work):
                 return False
             self._held[work] = lock
-            if lock is not None:  # of one that is silent we know: who waited for it takes it again
+            if lock is not None:  # remember silent holders: their claims are taken again without a wait
                 self._seen.pop(work, None)
             if self._beating is None:
                 self._beating = threading.Thread(target=self._beat, name="panorama claims", daemon=True)
@@ -81,7 +83,7 @@ class Claims:
             return True
 
     def drop(self, work: str) -> None:
-        """Say that a piece of work is done, or is not done after all; nothing where it was not taken."""
+        """Release a claim, whether the work is done or not; do nothing if it is not held."""
         with self._guard:
             lock = self._held.pop(work, None)
             if lock is not None:
@@ -89,7 +91,7 @@ class Claims:
 
     @contextmanager
     def alone(self, work: str, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Do a piece of work in a block, after whoever is at it; `on_wait` is called if that takes long."""
+        """Hold a claim for a block, after its current holder; call `on_wait` if waiting takes long."""
         self._take_waiting(work, on_wait)
         try:
             yield
@@ -97,9 +99,9 @@ class Claims:
             self.drop(work)
 
     def wait_for(self, works: Sequence[str], on_wait: Callable[[], None] = lambda: None) -> None:
-        """Return when all these pieces of work have been free; `on_wait` is called once if that takes long.
+        """Return when each of these pieces of work has been free; call `on_wait` once if that takes long.
 
-        Hold nothing meanwhile: two that wait for each other would do so until they lose patience.
+        Hold no claim while waiting: two processes that wait for each other's claims never stop.
         """
         tell = [on_wait]
         for work in works:
@@ -115,7 +117,7 @@ class Claims:
             time.sleep(LOOK_SECONDS)
 
     def close(self) -> None:
-        """Drop all that is still held."""
+        """Release all claims that are still held."""
         self._over.set()
         for work in list(self._held):
             self.drop(work)
@@ -126,11 +128,11 @@ class Claims:
         return self._locks / f"claim-{work}.lock"
 
     def _is_silent(self, work: str) -> bool:
-        """Whether the holder has not renewed its file for as long as we have watched it, and long enough."""
+        """Whether the holder has not renewed its file while we have watched it for PATIENCE_SECONDS."""
         try:
             renewed = self._path(work).stat().st_mtime_ns
         except FileNotFoundError:
-            return False  # dropped a moment ago: the next look takes it
+            return False  # released a moment ago: the next attempt gets it
         now = self._clock()
         before, since = self._seen.get(work, (None, now))
         if renewed != before:
@@ -143,5 +145,5 @@ class Claims:
             with self._guard:
                 for lock in self._held.values():
                     if lock is not None:
-                        with contextlib.suppress(OSError):  # a full or lost disk is told by the work itself
+                        with contextlib.suppress(OSError):  # the work itself reports a full or lost disk
                             lock.renew()

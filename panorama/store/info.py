@@ -52,7 +52,7 @@ class LibraryInfo:
 
 
 def read_info(place: Place) -> LibraryInfo:
-    """Counts, sizes and models."""
+    """Read counts, sizes and models of a library."""
     with place.catalog.read() as tx:
         counts = tx.row(_COUNTS)
         tables = tx.rows(_TABLE_BYTES)

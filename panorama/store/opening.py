@@ -1,4 +1,4 @@
-"""A path enters; the library there, opened or made, leaves as the places of its parts."""
+"""A path comes in; the library there, opened or created, goes out as a Place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from panorama.store.files.schema import TABLES
 
 
 def made(path: str | Path, exist_ok: bool) -> Place:
-    """A new, empty library, see `Store.create`."""
+    """Create an empty library, see `Store.create`."""
     root = Path(path).expanduser().absolute()
     if (root / CATALOG_NAME).exists():
         if exist_ok:
@@ -37,7 +37,7 @@ def made(path: str | Path, exist_ok: bool) -> Place:
 
 
 def opened(path: str | Path, write: bool) -> Place:
-    """The library that is there, see `Store.open`."""
+    """Open the library at a path, see `Store.open`."""
     root = Path(path).expanduser().absolute()
     catalog_path = root / CATALOG_NAME
     try:
@@ -72,10 +72,10 @@ def opened(path: str | Path, write: bool) -> Place:
 
 
 def is_at(path: Path) -> bool:
-    """Whether there is a library at `path`, of whatever version."""
+    """Whether there is a library at `path`, of any version; True if the folder may not be read."""
     with contextlib.suppress(PermissionError):
         return (path / CATALOG_NAME).is_file()
-    return True  # one that may not be looked into: opening it says so
+    return True  # opening it will report the missing permission
 
 
 def is_taken(path: Path) -> bool:
@@ -84,7 +84,7 @@ def is_taken(path: Path) -> bool:
 
 
 def _is_remains(root: Path) -> bool:
-    """Whether a folder is empty or holds only what a `create` that was killed had made: folders, locks."""
+    """Whether a folder is empty or holds only what a killed `create` had made: folders and locks."""
     made = {root / name for name in FOLDERS} | {root / DATA / table for table in TABLES}
     for place, folders, files in os.walk(root, onerror=_raise):
         here = Path(place)
@@ -100,13 +100,13 @@ def _raise(error: OSError) -> None:
 
 
 def _open_catalog(root: Path, writable: bool) -> tuple[Catalog, int]:
-    """The catalog that is there, and its version; 0 where it is empty."""
+    """The catalog in a folder and its schema version; 0 if it is empty."""
     check_log(root / CATALOG_NAME)
     catalog = Catalog(root, writable=writable)
     try:
         return catalog, catalog.schema_version()
     except LibraryDiskFull:
-        # What is there can be read all the same, where nobody is writing.
+        # The catalog can still be read while nobody writes.
         catalog = Catalog(root, writable=False, disk_full=True)
         return catalog, catalog.schema_version()
     except LibraryDamaged as exc:
@@ -116,13 +116,13 @@ def _open_catalog(root: Path, writable: bool) -> tuple[Catalog, int]:
 
 
 def _has_content(root: Path) -> bool:
-    """Whether data files or pictures of a library lie in a folder."""
+    """Whether a folder holds data files or pictures of a library."""
     rows = any(files_named(root / DATA / table, DATA_FILE) for table in TABLES)
     return rows or bool(pictures_in(root / ALBUM))
 
 
 def _without_catalog(root: Path, how: str) -> LibraryDamaged:
-    """The error for content without the list of it: taken for a new library, all would be swept away."""
+    """The error for data without a catalog: opened as a new library, a sweep would delete all of it."""
     return LibraryDamaged(
         f"{root / CATALOG_NAME} is {how} but there are data files or pictures of a library; put it back"
         " from a backup, or name another folder"

@@ -1,4 +1,4 @@
-"""Queries mark that they run; indexing, in whatever process, asks and waits for them, but not for ever."""
+"""Queries mark that they run; indexing, in any process, sees the marks and waits, but not for ever."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from panorama.store.files.opened import Opened
 MARK = "asking.lock"
 POLL_SECONDS = 0.01
 TOLD_POLL_SECONDS = 0.05
-"""Where the system tells of queries: this often it is looked at all the same."""
+"""Longest time between two looks even if the system reports queries (inotify)."""
 LONGEST_PAUSE_SECONDS = 2.0
 WORK_SHARE = 0.2
-"""Indexing gets at least this share of the time, however many queries there are."""
+"""Indexing gets at least this share of the time, however many queries run."""
 
 
 @contextmanager
 def asking(locks: Path) -> Iterator[None]:
-    """Mark a library as asked for a block; the system drops the mark of a process that dies."""
+    """Mark that a query runs, for a block; the system drops the mark of a process that dies."""
     try:
         descriptor = os.open(locks / MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError:  # a library that may only be read: nobody who could index it shares this machine's disk
+    except OSError:  # read-only library: the query runs without a mark
         yield
         return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
-        # Who watches the file was told of its opening, before there was a lock to see: now there is.
+        # Watchers were notified of the first opening before the lock was there; notify them again.
         with contextlib.suppress(OSError):
             os.close(os.open(locks / MARK, os.O_RDONLY | os.O_CLOEXEC))
         yield
     finally:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)  # a close alone tells of itself while there is a lock still
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # before the close, whose notification must find no lock
         os.close(descriptor)
 
 
 class Marks:
-    """Sees the marks of one library for as long as it likes; makes no mark and opens nothing meanwhile."""
+    """Sees the marks of one library until `close`; sets no mark itself."""
 
     def __init__(self, locks: Path) -> None:
         self._descriptor = os.open(locks / MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -60,21 +60,21 @@ class Marks:
         return False
 
     def wait(self) -> None:
-        """Return when a query begins or ends, where the system can tell, and soon in any case."""
+        """Return when a query begins or ends, if the system can report it, and after a short time anyway."""
         self._opened.wait(TOLD_POLL_SECONDS if self._opened.tells else POLL_SECONDS)
 
     def end(self) -> None:
-        """Have `wait` return, from another thread, now and from now on."""
+        """Make `wait` return now and from now on; may be called by another thread."""
         self._opened.end()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop watching; call it once nobody waits."""
         self._opened.close()
         os.close(self._descriptor)
 
 
 class Watched(Protocol):
-    """What a gate goes by: see `Marks`."""
+    """What a PauseGate needs of `Marks`."""
 
     def is_asked(self) -> bool: ...
 
@@ -84,17 +84,18 @@ class Watched(Protocol):
 
 
 class PauseGate:
-    """Holds the threads of indexing back while queries run; one thread of its own looks for them.
+    """Pauses the threads of indexing while queries run; its own thread watches for queries.
 
-    Pauses of LONGEST_PAUSE_SECONDS in all, less the work between them that made up for them, are followed by
-    work until it has had WORK_SHARE of the time, so that a library under constant questions is still indexed.
+    Pause time adds up; work in between pays it back, in the proportion of WORK_SHARE. When the sum reaches
+    LONGEST_PAUSE_SECONDS, work runs despite queries until it has had WORK_SHARE of the time. So a library
+    under constant queries is still indexed.
 
     Args:
-        marks: tells whether a query runs, and when that may have changed.
-        hold: told when a pause begins (True) and ends, for what runs elsewhere.
+        marks: says whether a query runs, and when that may have changed.
+        hold: called with True when a pause begins and False when it ends, for work outside these threads.
 
     Attributes:
-        paused_seconds: how long work was held back in all.
+        paused_seconds: total time of the pauses that have ended.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class PauseGate:
         self._thread = threading.Thread(target=self._watch, name="panorama pause", daemon=True)
         try:
             self._thread.start()
-        except BaseException:  # an interrupt: it may have begun
+        except BaseException:  # an interrupt: the thread may have started
             self.__exit__()
             raise
         return self
@@ -133,11 +134,11 @@ class PauseGate:
         self._work(self._clock())
 
     def wait(self) -> None:
-        """Return at once, or when the queries are done; call it between small pieces of work."""
+        """Return at once, or when the pause ends; call it between small pieces of work."""
         self._open.wait()
 
     def look(self) -> None:
-        """See whether a query runs, and close or open accordingly."""
+        """Check whether a query runs, and pause or resume the work accordingly."""
         now = self._clock()
         asked = now >= self._free_until and self._marks.is_asked()
         passed, self._looked = now - self._looked, now
@@ -168,4 +169,4 @@ class PauseGate:
                 self.look()
                 self._marks.wait()
         finally:
-            self._work(self._clock())  # nobody opens it any more, even where looking failed
+            self._work(self._clock())  # nobody else would end the pause, even if `look` failed

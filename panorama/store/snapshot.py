@@ -1,4 +1,4 @@
-"""One consistent view of a library: the catalog enters, frozen lists of videos, files and exemplars leave."""
+"""The catalog comes in; a snapshot, with frozen lists of videos, files and exemplars, goes out."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ class DataFile:
     """One Parquet file that the catalog lists.
 
     Attributes:
-        path: absolute; its last part is never given to another file, see `FileSet`.
-        rows: in the file.
+        path: absolute; the file name is never used again, see `FileSet`.
+        rows: number of rows in the file.
         dead_rows: whether it also holds rows of segments that are not live (see `Snapshot.live_segments`).
-        model_hash, exit, dim: of embeddings.
+        model_hash, exit, dim: of embeddings; None for other tables.
     """
 
     path: str
@@ -103,13 +103,13 @@ class DataFile:
 
     @property
     def name(self) -> str:
-        """The last part of the path."""
+        """The file name."""
         return self.path.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """How many rows of one kind each live segment has; segments with none are not listed.
+    """How many rows of one kind each live segment has; segments without rows are left out.
 
     Attributes:
         segments: (S,) int32, ascending.
@@ -121,31 +121,35 @@ class Holding:
 
     @property
     def total(self) -> int:
-        """Rows in all."""
+        """The total number of rows."""
         return int(self.rows.sum())
 
     def rows_of(self, segments: NDArray[np.int32]) -> NDArray[np.int64]:
-        """(S,) rows of some segments."""
+        """(S,) the number of rows of each given segment."""
         return looked_up(self.segments, self.rows, segments, 0)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the library held at one moment; its files stay on disk for as long as this object lives.
+    """What the library held at one moment.
+
+    Its files stay on disk while this object lives, if it has a `lease`; erasing deletes them nevertheless.
 
     Attributes:
         root: the library's directory.
-        data_version, album_version, settings_version: change whenever videos, files or segments; entities or
-            exemplars; calibration, settings or zones change.
+        data_version, album_version, settings_version: rise with every change of videos, files or segments; of
+            entities or exemplars; of calibration, settings or zones.
         videos: columns of the relation `videos`, and segment, root, start_time_unix, decode_note, size.
-        files: absolute paths of the Parquet files by table, for DuckDB; a table without rows has none.
+        files: absolute paths of the Parquet files by table, for DuckDB; empty for a table without rows.
         embeddings: files by (model_hash, exit).
         holdings: rows of live segments: crops under (None, None), vectors under (model_hash, exit).
-        live_segments: (S,) int32 sorted. Files that compaction made may hold rows of other segments, where
-            `has_dead_rows`: join with `videos` on segment, or filter by this.
+        live_segments: (S,) int32 sorted. If `has_dead_rows`, files that hold several segments may also have
+            rows of other segments: join with `videos` on segment, or filter by this.
+        albums: the exemplars by (model_hash, exit).
+        lease: tells sweeps which files to keep; None if it could not be made, as in a read-only library.
         looks: the hash of the settings that each live segment was made with.
-        cuts: (C,) int64 ascending, `segment << 32 | frame` of the frames that begin another shot.
-        ends: (S, 2, 9, 16) uint8, how each live segment begins and ends, 0 where that is not known (see
+        cuts: (C,) int64 ascending, `segment << 32 | frame` of the frames that begin a new shot.
+        ends: (S, 2, 9, 16) uint8, first and last picture of each live segment, 0 if unknown (see
             `schema.ENDS_SHAPE`).
         entities: columns of the relation `entities`.
         settings: values by key, as `Store.put_setting` stored them.
@@ -176,28 +180,28 @@ class Snapshot:
 
     @property
     def version(self) -> str:
-        """Two snapshots of a library with equal versions give equal answers: a part of every cache key."""
+        """The version, part of every cache key: snapshots with equal versions give equal answers."""
         return f"{self.library_id}:{self.data_version}.{self.album_version}.{self.settings_version}"
 
     @property
     def entity_names(self) -> tuple[str, ...]:
-        """All names, sorted."""
+        """All names of entities, sorted."""
         return tuple(self.entities.column("entity").to_pylist())
 
     def album(self, model_hash: str, exit: int) -> Album:
-        """The exemplars as this exit of this model sees them."""
+        """The exemplars with their vectors at one exit of one model."""
         return self.albums.get((model_hash, exit)) or Album.empty(self.entity_names)
 
     def crops(self) -> Holding:
-        """The crops of every live segment."""
+        """How many crops each live segment has."""
         return self.holdings.get((None, None), _NOTHING)
 
     def vectors(self, model_hash: str, exit: int) -> Holding:
-        """The vectors of every live segment at an exit; a crop that was embedded twice counts twice."""
+        """How many vectors each live segment has at an exit; a crop that was embedded twice counts twice."""
         return self.holdings.get((model_hash, exit), _NOTHING)
 
     def unembedded(self, model_hash: str) -> NDArray[np.int32]:
-        """(S,) live segments with crops that have no vector of a model at its first exit."""
+        """(S,) live segments with fewer vectors at a model's first exit than crops, see `vectors`."""
         crops = self.crops()
         return crops.segments[crops.rows > self.vectors(model_hash, 1).rows_of(crops.segments)]
 
@@ -206,7 +210,7 @@ _NOTHING = Holding(np.zeros(0, np.int32), np.zeros(0, np.int64))
 
 
 class Snapshots:
-    """Takes snapshots; what has not changed since the last one is shared with it."""
+    """Takes snapshots; each shares the unchanged parts with the one before."""
 
     def __init__(self, place: Place, library_id: str) -> None:
         self._place = place
@@ -215,22 +219,22 @@ class Snapshots:
         self._is_over = False
 
     def take(self) -> Snapshot:
-        """The library as it is now."""
+        """The library as it is now; the previous snapshot if nothing has changed."""
         last = self._last
         with self._place.catalog.read() as tx:
             versions = _versions(tx)
         if last is not None and versions == (last.data_version, last.album_version, last.settings_version):
             return last
-        # The lease comes before the list: at no time is there a list whose files a sweep may delete.
+        # Take the lease before the list is read: otherwise a sweep could delete listed files in between.
         lease = _take_lease(self._place)
         with self._place.catalog.read() as tx:
             taken = self._read(tx, last, lease)
         if lease is not None:
-            # Until this is written, and where it cannot be, the lease is empty: it holds every file.
+            # Until this is written, or if it cannot be, the lease is empty and protects every retired file.
             with contextlib.suppress(OSError):
                 lease.write(str(taken.data_version))
         self._last = taken
-        if self._is_over:  # another thread has closed the library meanwhile
+        if self._is_over:  # another thread closed the library in the meantime
             self._last = None
         return taken
 
@@ -282,23 +286,23 @@ class Snapshots:
         )
 
     def forget(self) -> None:
-        """Let go of the last snapshot, and of its files with it unless someone else holds it."""
+        """Drop the last snapshot; its files are no longer protected unless somebody else holds it."""
         self._last = None
 
     def close(self) -> None:
-        """Keep none from now on."""
+        """Drop the last snapshot and keep none from now on."""
         self._is_over = True
         self._last = None
 
 
 def _take_lease(place: Place) -> FileLock | None:
-    # A library on a read-only file system cannot be swept from here, and has no place for a lease.
+    # A library opened for reading only may have no place for a lease; the grace time of sweeps must suffice.
     if not place.catalog.writable:
         return None
     try:
         return FileLock.take(place.locks / f"reader-{os.getpid()}-{uuid.uuid4().hex}.lock")
     except OSError:
-        return None  # a full disk can still be queried; the sweep's grace has to do
+        return None  # a full disk can still be queried; the grace time of sweeps must suffice
 
 
 def _versions(tx: Transaction) -> tuple[int, int, int]:
@@ -311,17 +315,17 @@ _COUNTS = Column("counters.value", lambda _, value: int(value), lambda name: f"t
 
 
 def _packed(cuts: Mapping[int, NDArray[np.int32]]) -> NDArray[np.int64]:
-    """The frames of segments, which come in order, in one array."""
+    """The cuts of segments, given in ascending order, as one array (see `Snapshot.cuts`)."""
     return np.concatenate([np.zeros(0, np.int64), *(pack_ids(*one) for one in cuts.items())])
 
 
 def _ends_of(stored: Sequence[bytes]) -> NDArray[np.uint8]:
-    """(S, 2, 9, 16) what the catalog holds of some segments."""
+    """(S, 2, 9, 16) the stored ends of some segments as an array."""
     return np.frombuffer(b"".join(stored), np.uint8).reshape(len(stored), *ENDS_SHAPE)
 
 
 def _end_bytes(_: int, held: bytes | None) -> bytes:
-    """Of a segment that has none, 0."""
+    """The stored ends of a segment; zeros if it has none."""
     size = prod(ENDS_SHAPE)
     if held is not None and len(held) != size:
         raise ValueError(f"they are {size}")
@@ -349,18 +353,18 @@ def _read_videos(tx: Transaction) -> pa.Table:
 
 
 def _column(tx: Transaction, kind: pa.Field, names: Sequence[str], values: Sequence[Any]) -> pa.Array:
-    """A column of `videos`; of a value that has no place in it the video is named."""
+    """A column of `videos`; the error for a value of another type names the video."""
     try:
         return pa.array(values, kind.type)
     except UNREADABLE:
-        # One by one only now: libraries have many thousands of them.
+        # Find the bad value one by one only now: libraries have many thousands of videos.
         each = Column(f"videos.{kind.name}", lambda _, v: pa.scalar(v, kind.type), "the video {!r}".format)
         each.of(tx, zip(names, values, strict=True))
         raise
 
 
 def _clocks(unix: float, zone: tzinfo) -> tuple[datetime, datetime]:
-    """What the camera's clock and UTC showed at the start; from there on a video's clock just runs on."""
+    """What the camera's clock and UTC showed at the start; during a video, its clock just runs on."""
     moment = datetime.fromtimestamp(unix, UTC)
     return moment.astimezone(zone).replace(tzinfo=None), moment.replace(tzinfo=None)
 

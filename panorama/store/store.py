@@ -1,4 +1,4 @@
-"""One library on disk: segments, exemplars and settings enter, consistent snapshots leave."""
+"""Segments, exemplars and settings of one library come in and are stored; consistent snapshots go out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LIBRARY_ID = "SELECT value FROM meta WHERE key = 'library_id'"
 
 
 class Store:
-    """The library at one path. Open it in as many processes as you like; open it again after a fork."""
+    """The library at one path. Any number of processes may open it; open it again after a fork."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -47,36 +47,37 @@ class Store:
 
     @classmethod
     def create(cls, path: str | Path, *, exist_ok: bool = False) -> Store:
-        """A new, empty library; with `exist_ok` the one that is there.
+        """Create an empty library; with `exist_ok`, open one that is already there.
 
         Raises:
-            UsageError: there is a library, or a folder with something else in it.
-            LibraryDamaged: there is one but for its catalog.
-            LibraryWriteError: the folder cannot be made.
+            UsageError: there is a library already, or a folder with other contents.
+            LibraryDamaged: the folder holds a library whose catalog is missing.
+            LibraryWriteError: the folder cannot be created.
         """
         return cls(opening.made(path, exist_ok))
 
     @classmethod
     def open(cls, path: str | Path, *, write: bool = True) -> Store:
-        """The library at `path`; one of an older version is upgraded, unless `write` is False.
+        """Open the library at `path`; upgrade an older version unless `write` is False.
+
+        Without write permission it is opened for reading only.
 
         Raises:
-            LibraryNotFound: there is none.
+            LibraryNotFound: there is no library.
             LibraryVersionError: it was made by a newer version, or is older and opened for reading only.
-            LibraryDamaged: its catalog is missing, was emptied, or is damaged; or a link is in the place of a
-                folder that is written in.
-            LibraryDiskFull: the disk is full, and another process has written what is not in the catalog yet.
+            LibraryDamaged: its catalog is missing, empty or damaged, or a folder to write in is a link.
+            LibraryDiskFull: the disk is full, and the log holds changes that are not in the catalog yet.
         """
         return cls(opening.opened(path, write))
 
     @staticmethod
     def is_at(path: Path) -> bool:
-        """Whether there is a library at `path`, of whatever version."""
+        """Whether there is a library at `path`, of any version; True if the folder may not be read."""
         return opening.is_at(path)
 
     @staticmethod
     def is_taken(path: Path) -> bool:
-        """Whether something other than a library is at `path`, so that none can be made there.
+        """Whether `path` has contents that keep a library from being created there.
 
         Raises:
             PermissionError: it is a folder that may not be read.
@@ -90,24 +91,24 @@ class Store:
 
     @property
     def _changing(self) -> Place:
-        """The library, about to be changed: what was taken out before goes first, if its time has come."""
+        """The library before a change: first finish erasing, and delete retired files that are due."""
         if self._place.catalog.writable and sweep.is_due(self._place):
             self._snapshots.forget()
-            with contextlib.suppress(LibraryWriteError):  # the next one tries again, and `compact` tells it
+            with contextlib.suppress(LibraryWriteError):  # the next change tries again; `compact` reports it
                 sweep.sweep_retired(self._place)
         erasing.try_to_finish(self._place)
         return self._place
 
     def close(self) -> None:
-        """Let go of the library; snapshots already taken stay usable."""
+        """Close the library; snapshots already taken stay usable."""
         self._snapshots.close()
         self._place.catalog.close()
 
     def close_idle(self) -> None:
-        """Hold no connection to the catalog until something is asked: none goes into a forked process.
+        """Close the idle connections to the catalog before a fork, so that the child inherits none.
 
-        SQLite there takes the locks of such a connection for its own, and locks nothing: when the other
-        process ends, what was written here since is lost with the write-ahead log.
+        SQLite in the child would take the locks of an inherited connection for its own and lock nothing. When
+        the parent closes the library, it would delete the log with all that the child has written since.
         """
         self._place.catalog.close_idle()
 
@@ -120,29 +121,30 @@ class Store:
     # -- videos and segments
 
     def known_file(self, uri: str) -> KnownFile | None:
-        """What is known of the file at `uri`: while size and mtime stay, there is no need to hash it."""
+        """What the library knows about the file at `uri`: an unchanged file need not be hashed again."""
         with self._place.catalog.read() as tx:
             return videos.known_file(tx, uri)
 
     def known_files(self) -> dict[str, KnownFile]:
-        """The same of every file, by uri."""
+        """What the library knows about every file, by uri."""
         with self._place.catalog.read() as tx:
             return videos.known_files(tx)
 
     def known_content(self, content_hash: str) -> KnownFile | None:
-        """The same of a file that holds this content, None where none does."""
+        """What the library knows about some file with this content, None if it has none."""
         with self._place.catalog.read() as tx:
             return videos.known_content(tx, content_hash)
 
     def lost_contents(self) -> frozenset[str]:
-        """Hashes of the videos some of whose rows are gone with a data file: they are to be indexed anew."""
+        """Content hashes of videos that lost rows with a data file and must be indexed again."""
         with self._place.catalog.read() as tx:
             return lost.lost_contents(tx, self.path)
 
     def attach_video(self, video: VideoRow, settings_hash: str) -> str | None:
-        """List a copy, rename or touched file of content that is indexed; its name, or None if it is not.
+        """List a copied, renamed or touched file whose content is indexed; return its name.
 
-        What decoding found (size, frames, duration) is taken from the segment.
+        Size, frames and duration are taken over from the segment. None if no live segment has this content
+        with these settings.
         """
         with self._place.catalog.write() as tx:
             segment = videos.live_segment(tx, video.content_hash, settings_hash)
@@ -153,38 +155,41 @@ class Store:
         return name
 
     def move_videos(self, moves: Mapping[str, VideoRow], known: Mapping[str, KnownFile]) -> bool:
-        """Let rows follow files that were renamed, also over each other's names; all or none.
+        """Let rows follow files that were renamed, even to each other's names; all or none.
 
         Args:
-            moves: where each file is now, by the uri that it had.
-            known: what that was made from, by uri; where another process has changed one, nothing is stored.
+            moves: where each file is now, by its former uri.
+            known: the state that the moves were computed from, by uri.
+
+        Returns:
+            False, with nothing stored, if another process has changed one of `known`.
         """
         with self._place.catalog.write() as tx:
             return videos.move_videos(tx, moves, known)
 
     def recorded(self, names: Collection[str] | None = None) -> list[RecordedRow]:
-        """When and by which camera videos were recorded, by name, None for all."""
+        """When and by which camera videos were recorded, in order of name; None for all videos."""
         with self._place.catalog.read() as tx:
             return recorded.read(tx, names)
 
     def listed(self) -> pa.Table:
-        """The columns video, uri and camera of all videos, also where when one was recorded is damaged."""
+        """The columns video, uri and camera of all videos; works even if stored times are damaged."""
         with self._place.catalog.read() as tx:
             return recorded.listed(tx)
 
     def without_camera(self) -> list[tuple[str, str]]:
-        """Name and uri of every video that has no camera."""
+        """Name and uri of every video without a camera."""
         with self._place.catalog.read() as tx:
             return recorded.without_camera(tx)
 
     def put_recorded(
         self, changes: Mapping[str, Recorded], known: Mapping[str, Recorded] | None = None
     ) -> int | None:
-        """Say when and by which camera videos were recorded, by name; how many rows were changed.
+        """Store when and by which camera videos were recorded, by name; return how many rows changed.
 
         Args:
-            known: what the changes were made from; where another process has changed one of these videos
-                meanwhile, nothing is stored, and None is returned: make the changes again.
+            known: the values that the changes were made from. If another process has changed one of these
+                videos, nothing is stored and None is returned: compute the changes again.
         """
         if not changes:
             return 0
@@ -192,14 +197,16 @@ class Store:
             return recorded.put(tx, changes, known)
 
     def begin_segment(self, content_hash: str, settings_hash: str) -> SegmentWriter:
-        """Start writing what one video gives; nothing is visible before its `commit`."""
+        """Start writing the rows of one video; nothing is visible before its `commit`."""
         return SegmentWriter(self._place, content_hash, settings_hash)
 
     def remove_videos(self, names: Sequence[str]) -> None:
-        """Take videos out, all or none; their bytes go with the first change after `sweep.GRACE_SECONDS`.
+        """Remove videos, all or none; the first change after `sweep.GRACE_SECONDS` deletes their bytes.
 
         Raises:
-            UnknownVideo: there is none of one of these names.
+            UnknownVideo: one of these names does not exist; nothing is removed.
+            LibraryWriteError: nothing is removed, or the videos are removed but files that also hold others
+                could not be rewritten; the message says which.
         """
         if not names:
             return
@@ -213,7 +220,7 @@ class Store:
     # -- reading
 
     def snapshot(self) -> Snapshot:
-        """One consistent view of everything a query needs; the same object while nothing changes."""
+        """One consistent view of everything that a query needs; the same object while nothing changes."""
         return self._snapshots.take()
 
     def read_crops(
@@ -222,37 +229,37 @@ class Store:
         segments: NDArray[np.integer] | None = None,
         batch_size: int = 256,
     ) -> Iterator[CropBatch]:
-        """Stored JPEGs by crop id, or of whole segments, in batches."""
+        """Stored JPEGs by crop id, or all of some segments, in batches; see `crops.read_crops`."""
         return crops.read_crops(self._place, crop_ids, segments, batch_size)
 
     def append_embeddings(self, model_hash: str, exit: int) -> EmbeddingsWriter:
-        """Add vectors to stored crops, of many videos in one file."""
+        """Start adding vectors to stored crops, those of many videos in one file."""
         return EmbeddingsWriter(self._place, model_hash, exit)
 
     # -- the album
 
     def add_exemplars(self, entity: str, items: Sequence[NewExemplar]) -> list[int]:
-        """Register pictures, creating the entity if it is new; their ids."""
+        """Register pictures of one entity, creating it if it is new; return their ids."""
         return album.add_exemplars(self._changing, entity, items)
 
     def add_album(
         self, entries: Mapping[str, Sequence[NewExemplar]], category: bool | None = None
     ) -> list[list[int]]:
-        """Register pictures of several entities, all or none; their ids."""
+        """Register pictures of several entities, all or none; return their ids. See `album.add_album`."""
         return album.add_album(self._changing, entries, category)
 
     def entities(self) -> list[str]:
-        """All names, sorted."""
+        """All names of entities, sorted."""
         with self._place.catalog.read() as tx:
             return album.entity_names(tx)
 
     def exemplars(self, entity: str) -> list[Exemplar]:
-        """Pictures of an entity; UnknownEntity with near names."""
+        """The pictures of an entity; UnknownEntity, with similar names, if there is no such entity."""
         with self._place.catalog.read() as tx:
             return album.exemplars(tx, self.path, entity)
 
     def reviewed(self, content_hash: str) -> list[seen.Reviewed]:
-        """What somebody said of answers from a video's content, in order of time."""
+        """The answers of users about a video's content, in order of their time in the video."""
         with self._place.catalog.read() as tx:
             return seen.reviewed(tx, content_hash)
 
@@ -261,7 +268,7 @@ class Store:
         album.rename_entity(self._changing, entity, new)
 
     def set_category(self, entity: str, category: bool) -> None:
-        """Say whether an entity stands for any of its kind, or for one individual."""
+        """Set whether an entity stands for any of its kind or for one individual."""
         album.set_category(self._changing, entity, category)
 
     def remove_exemplars(self, exemplar_ids: Iterable[int]) -> None:
@@ -273,14 +280,15 @@ class Store:
         album.drop_entity(self._changing, entity)
 
     def forget_entity(self, entity: str, track_ids: NDArray[np.int64] | None = None) -> None:
-        """Erase an entity, its bytes too; with `track_ids` also their crops and vectors, and all not live.
+        """Erase an entity including its bytes on disk.
 
-        Where erasing its tracks broke off before, those of then go, too.
+        With `track_ids`, also erase the crops and vectors of these tracks and all rows that are not live. If
+        an earlier erasure of its tracks was interrupted, those tracks are erased, too.
 
         Raises:
-            UnknownEntity: there is none.
-            LibraryDamaged, LibraryWriteError: nothing is forgotten yet; the same call again goes on.
-            NotYetErased: it is forgotten, and bytes of it are left that a later change or `compact` erases.
+            UnknownEntity: there is no such entity.
+            LibraryDamaged, LibraryWriteError: the entity is not forgotten yet; the same call continues.
+            NotYetErased: it is forgotten, but bytes are left; a later change or `compact` erases them.
         """
         tracks = erasing.erase_with(self._place, entity, track_ids)
         detail = "exemplars" if tracks is None else f"exemplars and {len(tracks)} tracks' crops"
@@ -291,23 +299,23 @@ class Store:
             raise NotYetErased(f"{entity!r} is forgotten, but not erased yet: {exc}") from exc
 
     def being_forgotten(self, entity: str) -> NDArray[np.int64]:
-        """(T,) ids of tracks that were to be erased with an entity, where that broke off."""
+        """(T,) ids of the tracks that an interrupted erasure of an entity was to erase; none without one."""
         with self._place.catalog.read() as tx:
             return album.noted_tracks(tx, entity)
 
     def missing_exemplar_vectors(self, model_hash: str, exits: int, views: int) -> list[Exemplar]:
-        """Registered pictures with fewer than `views` vectors at one of the exits 1 to `exits` of a model."""
+        """Registered pictures with fewer than `views` vectors at any of the exits 1 to `exits` of a model."""
         with self._place.catalog.read() as tx:
             return album.missing_exemplar_vectors(tx, self.path, model_hash, exits, views)
 
     def put_exemplar_vectors(self, vectors: Mapping[int, album.Vectors]) -> None:
-        """Add vectors of registered pictures: exemplar id → (model_hash, exit) → (V, dim)."""
+        """Add or replace vectors of registered pictures: exemplar id → (model_hash, exit) → (V, dim)."""
         album.put_exemplar_vectors(self._place, vectors)
 
     # -- small values
 
     def setting(self, key: str, default: Any = None) -> Any:
-        """A stored JSON value."""
+        """A stored JSON value, or `default`."""
         with self._place.catalog.read() as tx:
             return settings.get(tx, key, default)
 
@@ -317,42 +325,42 @@ class Store:
             settings.put(tx, key, value)
 
     def change_settings(self, change: Change) -> None:
-        """Store what stored JSON values become, in one transaction: none that another process kept is lost.
+        """Change stored JSON values in one transaction, so that no change by another process is lost.
 
         Args:
-            change: of all values by key, those to store; None removes one. Called more than once, with values
-                that are its own.
+            change: returns the values to store, given all values, both by key; None removes one. It is called
+                up to twice, each time with a copy that it may modify.
         """
         with self._place.catalog.read() as tx:
             kept = settings.read_all(tx)
         if all(kept.get(key) == value for key, value in change(copy.deepcopy(kept)).items()):
-            return  # who changes nothing does not wait for who writes
+            return  # nothing changes, so do not wait for other writers
         with self._place.catalog.write() as tx:
             for key, value in change(settings.read_all(tx)).items():
                 settings.put(tx, key, value)
 
     def check_writable(self) -> None:
-        """LibraryWriteError where nothing can be stored: no permission, or another writer that stays."""
+        """Raise LibraryWriteError if nothing can be stored: no permission, or another writer that stays."""
         with self._place.catalog.write():
             pass
 
     def put_model(self, model: ModelRow) -> None:
-        """Remember what a model hash stands for."""
+        """Store what a model hash stands for."""
         with self._place.catalog.write() as tx:
             settings.put_model(tx, model)
 
     def models(self) -> list[ModelRow]:
-        """Models used here."""
+        """All models ever used in this library."""
         with self._place.catalog.read() as tx:
             return settings.models(tx)
 
     def cached_sightings(self, entity: str, key: str) -> bytes | None:
-        """What was cached of an entity; the key holds all that changes it."""
+        """The cached bytes of an entity, or None; the key must name everything that they depend on."""
         with self._place.catalog.read() as tx:
             return sightings.get(tx, entity, key)
 
     def cache_sightings(self, entity: str, key: str, value: bytes) -> None:
-        """Cache something of an entity, unless the library is open for reading only."""
+        """Cache bytes of an entity, unless the library is open for reading only."""
         if self._place.catalog.writable:
             with self._place.catalog.write(durable=False) as tx:
                 sightings.put(tx, entity, key, value)
@@ -368,7 +376,7 @@ class Store:
             return shapes.zones(tx)
 
     def zone_names(self) -> list[tuple[str, str]]:
-        """Camera and name of all named shapes, also of those whose points are damaged."""
+        """Camera and name of all named shapes, including those with damaged points."""
         with self._place.catalog.read() as tx:
             return [(camera, name) for camera, name, _ in shapes.zone_names(tx)]
 
@@ -383,44 +391,44 @@ class Store:
             shapes.rename_zone(tx, camera, name, new)
 
     def move_zone(self, camera: str, name: str, to: str) -> None:
-        """Give a named shape to another camera."""
+        """Move a named shape to another camera."""
         with self._changing.catalog.write() as tx:
             shapes.move_zone(tx, camera, name, to)
 
     def audit(self) -> list[AuditRow]:
-        """What was erased."""
+        """What was erased and when, oldest first."""
         with self._place.catalog.read() as tx:
             return settings.audit_rows(tx)
 
     # -- who goes first
 
     def asking(self) -> AbstractContextManager[None]:
-        """Mark that a query runs, for a block; indexing in any process stands back meanwhile."""
+        """Mark that a query runs, for a block; indexing in any process pauses meanwhile."""
         return priority.asking(self._place.locks)
 
     def marks(self) -> priority.Marks:
-        """What sees whether a query runs, for as long as it is not closed.
+        """An object that sees whether a query runs; close it after use.
 
         Raises:
-            LibraryWriteError: there is no room or no right to make its file.
+            LibraryWriteError: no room or no permission for its file.
         """
         with write_errors(self._place.root):
             return priority.Marks(self._place.locks)
 
     def claims(self) -> Claims:
-        """What sees to it that no two processes do the same work; close it when the work is done."""
+        """Claims keep two processes from doing the same work; close them when the work is done."""
         return Claims(self._place.locks)
 
     # -- upkeep
 
     def sweep(self, grace_seconds: float = sweep.GRACE_SECONDS) -> sweep.Swept:
-        """Delete what crashed writers left, and replaced files that no reader can hold."""
+        """Delete what crashed writers left, and retired files that no reader can use."""
         self._snapshots.forget()
         erasing.try_to_finish(self._place)
         return sweep.sweep(self._place, grace_seconds)
 
     def drop_outdated(self, snapshot: Snapshot) -> None:
-        """Delete what was made of a snapshot in index/, where a video was removed meanwhile."""
+        """Delete what was made from a snapshot in index/ if one of its segments is no longer live."""
         index_files.drop_outdated(self._place, snapshot.live_segments)
 
     def compact(
@@ -429,16 +437,17 @@ class Store:
         least_files: int = 1,
         wait: Callable[[], None] = lambda: None,
     ) -> int:
-        """Sweep, and merge small data files into large ones, `least_files` or more at a time; how many.
+        """Sweep, then merge small data files into large ones; return how many files were replaced.
 
         Args:
-            wait: called before every piece of rows: where work pauses for others.
+            least_files: leave a group of files alone if it has fewer.
+            wait: called before every piece of rows, so that the work can pause for queries.
         """
         self.sweep()
         return rewrite.compact(self._place, target_bytes, least_files, wait)
 
     def erase_forgotten(self) -> None:
-        """Erase what forgetting left on the disk, if anything; who reads or writes is waited for.
+        """Erase what forgetting left on the disk, if anything; wait for readers and writers.
 
         Raises:
             LibraryWriteError: it cannot be erased yet.
@@ -446,5 +455,5 @@ class Store:
         erasing.finish(self._place)
 
     def info(self) -> LibraryInfo:
-        """Counts, sizes, models."""
+        """Counts, sizes and models of the library."""
         return read_info(self._place)

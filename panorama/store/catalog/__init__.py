@@ -1,1 +1,1 @@
-"""Values enter, rows of the catalog leave and come back: videos, album, zones, settings."""
+"""Values come in and are stored as rows of the catalog; the same values go out: videos, album, settings."""

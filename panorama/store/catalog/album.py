@@ -1,4 +1,4 @@
-"""The album: names, pictures and vectors of entities enter; rows and files leave, erased on demand."""
+"""Names, pictures and vectors of entities come in; rows and files of the album go out, erased on demand."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _TRACKS = Column(
 )
 
 Vectors = Mapping[tuple[str, int], NDArray[np.float32]]
-"""Vectors (V, dim) of the views of one picture by (model_hash, exit)."""
+"""The vectors (V, dim) of the views of one picture, by (model_hash, exit)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +78,14 @@ class NewExemplar:
     """A picture to register.
 
     Attributes:
-        picture: the encoded file to keep.
-        suffix: of the file, for example '.jpg'.
+        picture: the bytes of the encoded image file to keep.
+        suffix: of that file, for example '.jpg'.
         source: where it came from, for people: a path, or a video and a time.
-        negative: True for a picture of what the entity is not.
+        negative: True for a picture of something that is not the entity.
         vectors: by (model_hash, exit).
-        width, height: of the picture in pixels.
-        denied: True for a negative that was seen in the library and denied: it keeps out only tracks that
-            could be a picture of it. False for a look-alike.
+        width, height: of the picture in pixels; 0 if unknown.
+        denied: True for a negative that was seen in the library and denied: it rejects only tracks that could
+            be a picture of it. False for a look-alike.
         seen: its place, if it is a crop of a video of this library.
     """
 
@@ -113,11 +113,11 @@ class Exemplar:
     """A registered picture.
 
     Attributes:
-        exemplar_id: its id.
+        exemplar_id: its id in the library.
         entity: the entity's name.
         negative, denied, source, width, height: as in `NewExemplar`.
         picture: absolute path of its file.
-        sha256: hex digest of the file.
+        sha256: hex digest of the file's bytes as registered.
     """
 
     exemplar_id: int
@@ -132,10 +132,10 @@ class Exemplar:
 
 
 def check_name(name: str) -> str:
-    """The name as it is stored (Unicode NFC, no outer blanks).
+    """The name in the form in which it is stored: Unicode NFC, without blanks around it.
 
     Raises:
-        EntityError: it is no text, empty, too long, or holds control characters.
+        EntityError: it is not text, is empty or too long, or contains line breaks or control characters.
     """
     if not isinstance(name, str):
         raise EntityError(f"an entity's name is text, got {type(name).__name__} {name!r:.40}")
@@ -153,26 +153,28 @@ def check_name(name: str) -> str:
 
 
 def add_exemplars(place: Place, entity: str, items: Sequence[NewExemplar]) -> list[int]:
-    """Register pictures of one entity, see `add_album`; ids in the order of `items`."""
+    """Register pictures of one entity, see `add_album`; return their ids in the order of `items`."""
     return add_album(place, {entity: items})[0]
 
 
 def add_album(
     place: Place, entries: Mapping[str, Sequence[NewExemplar]], category: bool | None = None
 ) -> list[list[int]]:
-    """Register pictures of several entities, creating those that are new: all or none.
+    """Register pictures of several entities, all or none; create entities that are new.
 
-    A picture that an entity already has keeps its id; its vectors are updated, and its file if that is lost.
-    Of one that was seen in a video the last word counts: a yes turns a no, and the reverse.
+    A picture that an entity already has keeps its id. Its vectors are updated, and its file is restored if it
+    is lost. A picture that was seen in a video takes the latest answer: confirming it undoes an earlier
+    denial, and the reverse.
 
     Args:
-        category: whether all of them stand for any of their kind; None leaves it as it is.
+        category: whether all these entities stand for any of their kind; None leaves it as it is.
 
     Returns:
         Exemplar ids, in the order of `entries` and of the pictures of each.
 
     Raises:
-        EntityError: a bad name, no picture, or one that is registered with the other sign and was not seen.
+        EntityError: an invalid name, no picture, or a picture without `seen` that is registered with the
+            other sign.
     """
     checked = [(check_name(entity), items) for entity, items in entries.items()]
     for name, items in checked:
@@ -189,7 +191,7 @@ def add_album(
                 ids.append([_add(tx, place, name, entity_id, item, written) for item in items])
             tx.bump("album")
     except BaseException:
-        with contextlib.suppress(LibraryWriteError):  # what went wrong first is what the user needs to know
+        with contextlib.suppress(LibraryWriteError):  # the first error is the one that the user needs
             remove_unlisted(place, written)
         raise
     return ids
@@ -213,15 +215,15 @@ def _add(
             if given_with_it or item.seen is None:
                 denied = item.denied or bool(same.denied)
                 raise EntityError(_both(name, item, denied, None if given_with_it else exemplar))
-            seen.forget(tx, exemplar)  # of another place that looks the same this was not said
+            seen.forget(tx, exemplar)  # the new answer is not about other places that look the same
         signs = {"negative": int(item.negative), "denied": int(item.denied)}
-        tx.run(_SAY_AGAIN, exemplar=exemplar, **signs)  # the last word counts
+        tx.run(_SAY_AGAIN, exemplar=exemplar, **signs)
         _put_back(kept, item.picture)
     else:
         path = place.album / str(entity_id) / f"{digest[:32]}{item.suffix.lower()}"
         check_no_link(path.parent)
         with write_errors(path):
-            # Noted before it exists: an interrupt in between leaves nothing behind.
+            # Note the path before the file exists, so that an interrupt in between leaves nothing behind.
             written.append(path)
             write_atomically(path, item.picture)
         exemplar = int(
@@ -245,14 +247,14 @@ def _add(
 
 
 def _put_back(path: Path, picture: bytes) -> None:
-    """Write a registered picture whose file is missing or holds something else."""
+    """Write the file of a registered picture again if it is missing or has other contents."""
     if not path.is_file() or path.read_bytes() != picture:
         with write_errors(path):
             write_atomically(path, picture)
 
 
 def _both(name: str, item: NewExemplar, denied: bool, registered: int | None) -> str:
-    """What to do where a picture is given with two signs; `registered`: the number of the other, if kept."""
+    """The message for a picture given with two signs; `registered`: id of the stored one, None if new."""
     no = "a denied picture" if denied else "a look-alike"
     said = f"{item.source!r} is both an exemplar and {no} of {name!r}"
     if registered is None:
@@ -263,19 +265,19 @@ def _both(name: str, item: NewExemplar, denied: bool, registered: int | None) ->
 
 
 def remove_unlisted(place: Place, paths: Sequence[Path], wait_seconds: float | None = None) -> int:
-    """Delete those picture files that no exemplar names; how many.
+    """Delete those of some picture files that no exemplar names; return how many.
 
     Args:
-        wait_seconds: for who writes; None for as long as a writer waits.
+        wait_seconds: how long to wait for a writer; None for BUSY_SECONDS.
     """
-    # Pictures are written inside the transaction that lists them, so holding one here shuts writers out.
+    # Pictures are written inside the transaction that lists them: a transaction here shuts their writers out.
     with place.catalog.write(wait_seconds=wait_seconds) as tx:
         listed = {row.picture for row in tx.rows(_PICTURES)}
         gone = [path for path in paths if str(path.relative_to(place.root)) not in listed]
         for path in gone:
             path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
-                path.parent.rmdir()  # succeeds where it was the last one
+                path.parent.rmdir()  # fails unless that was the last picture
     return len(gone)
 
 
@@ -294,7 +296,7 @@ def put_exemplar_vectors(place: Place, vectors: Mapping[int, Vectors]) -> None:
     """Add or replace vectors of registered pictures, by exemplar id."""
     with place.catalog.write() as tx:
         for exemplar, found in vectors.items():
-            # One that was removed while its vectors were computed is no error.
+            # It may have been removed while its vectors were computed; that is not an error.
             if tx.row(_EXEMPLAR, exemplar=exemplar) is not None:
                 _put_vectors(tx, exemplar, found)
         tx.bump("album")
@@ -303,18 +305,22 @@ def put_exemplar_vectors(place: Place, vectors: Mapping[int, Vectors]) -> None:
 def missing_exemplar_vectors(
     tx: Transaction, root: Path, model_hash: str, exits: int, views: int
 ) -> list[Exemplar]:
-    """Registered pictures with fewer than `views` vectors at one of the exits 1 to `exits` of a model."""
+    """Registered pictures with fewer than `views` vectors at any of the exits 1 to `exits` of a model."""
     rows = tx.rows(_MISSING, model_hash=model_hash, exits=exits, views=views)
     return [_exemplar(row, root) for row in rows]
 
 
 def exemplars(tx: Transaction, root: Path, entity: str) -> list[Exemplar]:
-    """Pictures of an entity, in the order of their registration."""
+    """The pictures of an entity, in the order of registration.
+
+    Raises:
+        UnknownEntity: there is no such entity.
+    """
     return [_exemplar(row, root) for row in tx.rows(_EXEMPLARS_OF, entity=_find(tx, entity))]
 
 
 def entity_names(tx: Transaction) -> list[str]:
-    """All names, sorted."""
+    """All names of entities, sorted."""
     return [row.name for row in tx.rows(_NAMES)]
 
 
@@ -323,7 +329,7 @@ def rename_entity(place: Place, entity: str, new: str) -> None:
 
     Raises:
         UnknownEntity: there is no such entity.
-        EntityError: a bad name, or one that is taken.
+        EntityError: the new name is invalid or taken.
     """
     name = check_name(new)
     with place.catalog.write() as tx:
@@ -336,17 +342,17 @@ def rename_entity(place: Place, entity: str, new: str) -> None:
 
 
 def set_category(place: Place, entity: str, category: bool) -> None:
-    """Say whether an entity stands for any of its kind; UnknownEntity where there is none of that name."""
+    """Set whether an entity stands for any of its kind; UnknownEntity if there is no such entity."""
     with place.catalog.write() as tx:
         tx.run(_SET_CATEGORY, entity=_find(tx, entity), category=int(category))
         tx.bump("album")
 
 
 def remove_exemplars(place: Place, exemplar_ids: Iterable[int]) -> None:
-    """Unregister pictures, all or none; an entity without positive pictures stays and matches nothing.
+    """Unregister pictures, all or none. An entity without positive pictures stays and matches nothing.
 
     Raises:
-        EntityError: there is no exemplar with one of these numbers.
+        EntityError: one of these ids does not exist.
     """
     pictures = []
     with place.catalog.write() as tx:
@@ -372,7 +378,7 @@ def drop_entity(place: Place, entity: str) -> None:
 
 
 def forget_entity(place: Place, entity: str, detail: str = "") -> None:
-    """Unregister an entity for good; an audit row stays. `erasing.finish` deletes its pictures and bytes.
+    """Unregister an entity for good and write an audit row. `erasing.finish` deletes its pictures and bytes.
 
     Raises:
         UnknownEntity: there is no such entity.
@@ -393,7 +399,7 @@ def _delete(tx: Transaction, root: Path, entity: str) -> list[Path]:
 
 
 def noted_tracks(tx: Transaction, entity: str) -> NDArray[np.int64]:
-    """(T,) ids of the tracks that were to be erased with an entity, where that broke off.
+    """(T,) ids of the tracks that an interrupted erasure of an entity was to erase; none without one.
 
     Raises:
         UnknownEntity: there is no such entity.
@@ -404,7 +410,7 @@ def noted_tracks(tx: Transaction, entity: str) -> NDArray[np.int64]:
 
 
 def note_tracks(place: Place, entity: str, track_ids: NDArray[np.int64]) -> None:
-    """Note which tracks are about to be erased with an entity; the note goes with it."""
+    """Note which tracks are about to be erased with an entity; the note is deleted with the entity."""
     with place.catalog.write() as tx:
         tx.run(_NOTE, entity=_find(tx, entity), tracks=json.dumps(track_ids.tolist()))
 

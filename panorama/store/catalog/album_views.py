@@ -1,4 +1,4 @@
-"""The catalog enters; the vocabulary and the views of all exemplars, as models see them, leave as arrays."""
+"""The catalog comes in; the names of entities and the vectors of all exemplars go out as arrays."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Album:
     """The views of all exemplars at one exit of one model, as a struct of arrays ordered by entity.
 
     Attributes:
-        entities: all names, sorted; also those without an exemplar at this exit.
+        entities: all names, sorted, including those without an exemplar at this exit.
         entity_index: (M,) int32 into `entities`.
-        exemplar_ids: (M,) int64; the views of an exemplar stand together.
-        negative: (M,) bool, True for look-alikes; denied: (M,) bool, those that were denied.
-        vectors: (M, dim) float32; dim is 0 where M is 0.
-        categories: the names that stand for any of their kind, not for one individual.
+        exemplar_ids: (M,) int64; the views of one exemplar are adjacent.
+        negative: (M,) bool, True for look-alikes and denied pictures; denied: (M,) bool, the denied ones.
+        vectors: (M, dim) float32; dim is 0 if M is 0.
+        categories: the names of entities that stand for any of their kind, not for one individual.
     """
 
     entities: tuple[str, ...]
@@ -73,7 +73,7 @@ class Album:
         return len(self.entity_index)
 
     def averaged(self) -> Album:
-        """One row for each exemplar: the mean of its views, of unit length."""
+        """One row per exemplar: the mean of its views, scaled to unit length."""
         if not len(self):
             return self
         starts = np.flatnonzero(np.diff(self.exemplar_ids, prepend=self.exemplar_ids[0] - 1))
@@ -90,7 +90,7 @@ class Album:
 
     @classmethod
     def empty(cls, entities: tuple[str, ...]) -> Album:
-        """Names without any vector."""
+        """An album with names but no vectors."""
         return cls(
             entities,
             np.zeros(0, np.int32),
@@ -102,10 +102,10 @@ class Album:
 
 
 def read_album(tx: Transaction) -> tuple[pa.Table, dict[tuple[str, int], Album]]:
-    """The columns of the relation `entities`, and the album by (model_hash, exit).
+    """The columns of the relation `entities`, and the albums by (model_hash, exit).
 
     Raises:
-        LibraryDamaged: vectors of an exemplar are not as many or as long as those of the others.
+        LibraryDamaged: the stored vectors of an exemplar do not fit its number of views or the usual length.
     """
     rows = tx.rows(_ENTITIES)
     names = tuple(row.name for row in rows)
@@ -126,10 +126,10 @@ def read_album(tx: Transaction) -> tuple[pa.Table, dict[tuple[str, int], Album]]
 
 
 def _vectors_of(tx: Transaction, rows: list[Any]) -> NDArray[np.float32]:
-    """(M, dim) the views of some exemplars at one exit of one model."""
+    """(M, dim) the views of the given rows, which are of one exit of one model."""
     _VIEWS.of(tx, ((row, row.views) for row in rows))
     sizes = Counter(len(row.vectors) / row.views for row in rows if isinstance(row.vectors, bytes))
-    # Bytes of a view. Which rows are damaged nobody can tell for sure: the fewer, else the shorter.
+    # Bytes per view. Which rows are damaged is a guess: those of the rarer size, or of the smaller one.
     usual = max(sizes, key=lambda size: (sizes[size], size), default=0.0)
 
     def read(row: Any, held: bytes) -> NDArray[np.float32]:
@@ -142,12 +142,12 @@ def _vectors_of(tx: Transaction, rows: list[Any]) -> NDArray[np.float32]:
 
 
 def exemplar_of(row: Any) -> str:
-    """Which exemplar a row is of, with exemplar_id and the name of the entity, for people."""
+    """The exemplar of a row, named for people; the row has `exemplar_id` and the entity's `name`."""
     return f"the exemplar {row.exemplar_id} of {row.name!r}"
 
 
 def remove_it(row: Any) -> str:
-    """What mends an exemplar of which something is damaged."""
+    """The remedy for a damaged exemplar; row as in `exemplar_of`."""
     command = command_of("exemplars", row.name, f"--remove {row.exemplar_id}")
     return f"remove it ({command}) and register it anew"
 

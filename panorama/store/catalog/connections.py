@@ -25,10 +25,10 @@ State = tuple[int, ...]
 
 
 class Connection(sqlite3.Connection):
-    """A connection whose transaction ends with it.
+    """A connection that rolls back its transaction when it is closed.
 
-    SQLAlchemy closes what an interrupt reached, and SQLite keeps a closed connection, with its transaction
-    and the lock of writers, for as long as anything, as a traceback, holds one of its cursors.
+    SQLAlchemy closes a connection after an interrupt. SQLite keeps a closed connection, its transaction and
+    the write lock for as long as anything, such as a traceback, holds one of its cursors.
 
     Attributes:
         frozen: the catalog and its state when it was opened as a file that does not change; else None.
@@ -41,7 +41,7 @@ class Connection(sqlite3.Connection):
         super().close()
 
     def end(self) -> None:
-        """Roll back what was begun; nothing where that has ended, or where the connection is closed."""
+        """Roll back the open transaction; do nothing if there is none or the connection is closed."""
         with contextlib.suppress(sqlite3.ProgrammingError):  # closed
             if self.in_transaction:
                 self.rollback()
@@ -53,9 +53,9 @@ class Connection(sqlite3.Connection):
 
 
 class Pool(sa.pool.Pool):
-    """Connections that wait for the next transaction, without a lock.
+    """The idle connections, kept without a lock.
 
-    An interrupt may leave the lock of SQLAlchemy's own pools taken: every other thread waits for ever then.
+    An interrupt may leave the lock of SQLAlchemy's own pools held, and all other threads would wait for ever.
     """
 
     def __init__(self, creator: Any, **options: Any) -> None:
@@ -64,7 +64,7 @@ class Pool(sa.pool.Pool):
         self._is_over = False
 
     def _do_get(self) -> sa.pool.ConnectionPoolEntry:
-        with contextlib.suppress(IndexError):  # not asked before: another thread may take the last
+        with contextlib.suppress(IndexError):  # no check for emptiness: another thread may take the last
             while True:
                 record = self._idle.pop()
                 connection = cast(Connection | None, record.dbapi_connection)
@@ -75,16 +75,16 @@ class Pool(sa.pool.Pool):
 
     def _do_return_conn(self, record: sa.pool.ConnectionPoolEntry) -> None:
         self._idle.append(record)
-        if self._is_over:  # another thread was amid a transaction
+        if self._is_over:  # `dispose` ran during the transaction
             self.dispose()
 
     def dispose(self) -> None:
-        """Close those that wait, and from now on what comes back."""
+        """Close the idle connections now, and every other one when it comes back."""
         self._is_over = True
         self.close_idle()
 
     def close_idle(self) -> None:
-        """Close those that wait."""
+        """Close the idle connections."""
         with contextlib.suppress(IndexError):
             while True:
                 self._idle.pop().close()

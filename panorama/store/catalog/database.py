@@ -1,7 +1,7 @@
-"""The catalog: SQL with bound values enters, rows leave; every change is one SQLite transaction.
+"""SQL with bound values comes in; rows of the catalog go out. Every change is one SQLite transaction.
 
-The only module that imports sqlalchemy. Readers see the state at their first read and never wait; writers
-take their turn when they begin.
+This is the only module that imports sqlalchemy. A reader sees the state at its first read and never waits
+for a writer. Writers queue when they begin.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE 
 """
 _ERASING = "erasing"
 _VACUUMED = "vacuumed "
-"""Before the mark: only the log still holds what was deleted."""
+"""Prefix of the mark once the file is vacuumed: only the log still holds the deleted bytes."""
 _MARK = "SELECT value FROM meta WHERE key = ?"
 _SET_MARK = "UPDATE meta SET value = ? WHERE key = ? AND value = ?"
 _DROP_MARK = "DELETE FROM meta WHERE key = ? AND value = ?"
@@ -53,18 +53,18 @@ WHERE name = :name RETURNING value
 
 
 class Transaction:
-    """Statements of one transaction; `path` is that of the catalog."""
+    """One open transaction, which runs statements; `path` is the path of the catalog."""
 
     def __init__(self, connection: sa.Connection, path: Path) -> None:
         self._connection = connection
         self.path = path
 
     def rows(self, sql: str, **values: Any) -> Sequence[Any]:
-        """All rows of a query. A value that is a list, however long, goes with `IN :name`."""
+        """All rows of a query. `IN :name` takes a list of any length."""
         return self._done(sql, values).fetchall()
 
     def tuples(self, sql: str) -> list[Any]:
-        """All rows of a query without values, as bare tuples: several times quicker for thousands of rows."""
+        """All rows of a query without values, as plain tuples: several times faster for thousands of rows."""
         cursor = self._connection.connection.cursor()
         try:
             cursor.execute(sql)
@@ -82,7 +82,7 @@ class Transaction:
         return None if row is None else row[0]
 
     def run(self, sql: str, **values: Any) -> int:
-        """Run a change; how many rows it touched."""
+        """Run a change and return how many rows it touched."""
         return int(self._done(sql, values).rowcount)
 
     def run_many(self, sql: str, many: Sequence[Mapping[str, Any]]) -> None:
@@ -91,7 +91,7 @@ class Transaction:
             self._connection.execute(sa.text(sql), list(many))
 
     def _done(self, sql: str, values: dict[str, Any]) -> sa.CursorResult[Any]:
-        """The result of one statement. A list is one value, as JSON: as many values SQLite may not take."""
+        """The result of one statement. Bind a list as one JSON value: SQLite limits the number of values."""
         for name, value in values.items():
             if isinstance(value, list):
                 sql = re.sub(rf"\bIN :{name}\b", f"IN (SELECT value FROM json_each(:{name}))", sql)
@@ -99,26 +99,26 @@ class Transaction:
         return self._connection.execute(sa.text(sql), values)
 
     def mark_erasing(self) -> None:
-        """Say that no byte of what this transaction deletes is to stay, see `Catalog.scrub`."""
-        # A value of its own: who scrubs for an earlier one does not take this one's mark away.
+        """Request that no byte of what this transaction deletes stays on disk, see `Catalog.scrub`."""
+        # A new value each time, so that a scrub begun for an earlier mark does not remove this one.
         self.run(_SET_META, key=_ERASING, value=uuid.uuid4().hex)
 
     def bump(self, counter: str) -> int:
-        """Say that something that can change an answer has changed: 'data', 'album' or 'settings'.
+        """Raise the version of 'data', 'album' or 'settings' after a change that can change an answer.
 
-        Versions are milliseconds since 1970 where the clock lets them rise: counted, they would come again
-        where an older catalog was put back, for other contents.
+        The version is the time in milliseconds since 1970, or the old value plus 1 if the clock is behind. A
+        plain count would repeat, with different contents, after an older catalog was restored.
         """
         return int(self.scalar(_BUMP, name=counter, now=time.time_ns() // 1_000_000))
 
 
 class Catalog:
-    """One catalog file; hold it open as long as you like, it locks nothing between calls.
+    """One catalog file. It may stay open for long: between calls it blocks neither readers nor writers.
 
     Args:
         root: the library's directory.
-        writable: False opens the file read-only, also where the directory cannot be written.
-        disk_full: with `writable` False, whether that is so because there is no room for what SQLite writes.
+        writable: False opens the file read-only, which also works in a directory without write permission.
+        disk_full: with `writable` False, True if the reason is that SQLite has no room to write.
     """
 
     def __init__(self, root: Path, writable: bool = True, disk_full: bool = False) -> None:
@@ -135,9 +135,10 @@ class Catalog:
         return connect(self.path, self.writable, self._disk_full)
 
     def check_there(self) -> None:
-        """Raise where the file is no more the one opened: its connections go on, in what nobody else sees.
+        """Raise if this catalog was closed, or if the file is no longer the one that was opened.
 
-        Closed, it would be opened again, by what somebody kept of it.
+        Connections to a deleted or replaced file would go on in it, and nobody else would see their changes.
+        After `close` the next transaction would silently open the file again.
         """
         if self._closed:
             raise LibraryClosed(f"the library at {self.path.parent} is closed; open it again")
@@ -160,13 +161,14 @@ class Catalog:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """One consistent view; never waits for a writer.
+        """A block with one consistent view; it never waits for a writer.
 
         Raises:
-            LibraryDiskFull: there is no room for what readers share.
+            LibraryClosed: this catalog was closed.
+            LibraryDiskFull: there is no room for the memory that readers share (the -shm file).
             LibraryNotFound: the library was deleted or replaced since it was opened.
-            LibraryDamaged: the file is no database, or what it holds contradicts itself.
-            PanoramaError: it cannot be read.
+            LibraryDamaged: the file is not a database, or its contents contradict each other.
+            PanoramaError: the file cannot be read.
         """
         self.check_there()
         try:
@@ -183,15 +185,15 @@ class Catalog:
 
     @contextmanager
     def write(self, durable: bool = True, wait_seconds: float | None = None) -> Iterator[Transaction]:
-        """One change: all of it or nothing.
+        """A block whose changes are stored together or not at all.
 
         Args:
-            durable: False spares waiting for the disk, for what may be lost in a power cut.
-            wait_seconds: for another writer; None for BUSY_SECONDS.
+            durable: False does not wait for the disk: a power cut may undo the change.
+            wait_seconds: how long to wait for another writer; None for BUSY_SECONDS.
 
         Raises:
-            LibraryWriteError: full disk, no permission, or another writer held the catalog for so long.
-            LibraryNotFound: the library was deleted or replaced since it was opened.
+            LibraryWriteError: full disk, no permission, or another writer held the catalog that long.
+            LibraryClosed, LibraryNotFound: see `read`.
         """
         self.check_there()
         with write_errors(self.path):
@@ -201,17 +203,17 @@ class Catalog:
                 raise LibraryWriteError(
                     f"{self.path.parent} is open for reading only; open it where you have write permission"
                 )
-            # FULL: a committed video survives a power cut, not only a crash of the process.
+            # FULL: a committed video survives a power cut, not just a crash of the process.
             synchronous = f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}"
-            # IMMEDIATE: a transaction that reads and then asks to write could fail half-way otherwise.
+            # IMMEDIATE: a transaction that reads first and writes later could fail half-way.
             with self._transaction(wait_seconds, synchronous, "BEGIN IMMEDIATE") as transaction:
                 yield transaction
 
     @contextmanager
     def _transaction(self, wait_seconds: float | None, *begin: str) -> Iterator[Transaction]:
-        """A transaction that has ended when the block is left, also by an interrupt (decision 110).
+        """A transaction that ends with the block, even on an interrupt (decision 110).
 
-        SQLAlchemy's own would not do: an interrupt leaves it half ended, and raises an AssertionError.
+        SQLAlchemy's own transaction does not: an interrupt leaves it half ended and raises AssertionError.
         """
         pooled = self._engine.raw_connection()
         connection = cast(Connection, pooled.driver_connection)
@@ -231,20 +233,20 @@ class Catalog:
 
     @property
     def is_erasing(self) -> bool:
-        """Whether bytes of what a transaction deleted are still to be scrubbed; costs little."""
+        """Whether deleted bytes still await `scrub`; cheap."""
         with self.read() as tx:
             return tx.scalar("SELECT 1 FROM meta WHERE key = :key", key=_ERASING) is not None
 
     def scrub(self, wait_seconds: float | None = None) -> None:
-        """Rewrite the file so that bytes deleted by whoever marked it are gone from it and from its log.
+        """Remove the bytes of deleted rows from the file and its log if `mark_erasing` requested it.
 
-        Nothing where nobody did. What was done stays done: who tries again vacuums only once.
+        After a failure, the next call does not repeat the vacuum if that part succeeded.
 
         Args:
-            wait_seconds: for other readers and writers; None for BUSY_SECONDS.
+            wait_seconds: how long to wait for other readers and writers; None for BUSY_SECONDS.
 
         Raises:
-            LibraryWriteError: another process reads or writes, or there is no room; the mark stays.
+            LibraryWriteError: somebody reads or writes, or there is no room; the mark stays.
         """
         with write_errors(self.path), contextlib.closing(self._connect()) as connection:
             connection.execute(_waiting(wait_seconds))
@@ -256,19 +258,19 @@ class Catalog:
             )
 
     def close(self) -> None:
-        """Drop the connections; the last process to do so folds the write-ahead log into the file."""
+        """Close the connections; the last process to do so merges the write-ahead log into the file."""
         self._closed = True
         self._engine.pool.dispose()
 
     def close_idle(self) -> None:
-        """Drop the connections that wait; the next transaction opens its own."""
+        """Close the idle connections; the next transaction opens a new one."""
         cast(Pool, self._engine.pool).close_idle()
 
     def schema_version(self) -> int:
-        """The version that the file has; 0 for an empty file.
+        """The schema version of the file; 0 for an empty file.
 
         Raises:
-            LibraryNotFound: the file is not a catalog.
+            LibraryNotFound: the file cannot be read as a catalog.
             LibraryDiskFull, LibraryDamaged: see `read`.
         """
         try:
@@ -282,7 +284,7 @@ class Catalog:
             raise LibraryNotFound(f"no library at {self.path.parent}: {exc}") from exc
 
     def migrate(self, steps: Sequence[Sequence[str]] = MIGRATIONS) -> int:
-        """Bring the file to the version of `steps`; how many steps ran.
+        """Upgrade the file to the last version of `steps` and return how many steps ran.
 
         Raises:
             LibraryVersionError: the file is newer than this program.
@@ -291,7 +293,7 @@ class Catalog:
         while True:
             with (
                 self.write() as tx
-            ):  # the version is read inside: two programs may open an old library at once
+            ):  # read the version inside: two programs may open an old library at the same time
                 exists = tx.row("SELECT 1 FROM sqlite_master WHERE name = 'meta'") is not None
                 version = _schema_version(tx) if exists else 0
                 check_version(self.path.parent, version, len(steps), migrating=True)
@@ -313,7 +315,7 @@ def _refuse_mixed(connection: Connection, path: Path, cause: Exception | None = 
 
 
 def _scrubbed(connection: sqlite3.Connection) -> bool:
-    """Whether somebody reads, so that what was deleted stays in the log."""
+    """Scrub the file if it is marked; return True if a reader keeps the deleted bytes in the log."""
     found = connection.execute(_MARK, (_ERASING,)).fetchone()
     if found is None:
         return False
@@ -329,7 +331,7 @@ def _scrubbed(connection: sqlite3.Connection) -> bool:
 
 
 def _waiting(seconds: float | None) -> str:
-    """Connections go from one transaction to the next: each says how long it waits."""
+    """The statement that sets how long to wait; transactions share connections, so each one sets it."""
     return f"PRAGMA busy_timeout = {round(1000 * (BUSY_SECONDS if seconds is None else seconds))}"
 
 
@@ -341,7 +343,7 @@ def _schema_version(tx: Transaction) -> int:
 
 
 def check_version(root: Path, version: int, ours: int, migrating: bool) -> None:
-    """Raise LibraryVersionError where this program cannot read a library of `version`."""
+    """Raise LibraryVersionError unless `version` is `ours`, or older while `migrating`."""
     if version > ours:
         raise LibraryVersionError(
             f"{root} was made by a newer Panorama: its schema version is {version}, this one reads up to "
@@ -361,7 +363,7 @@ _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 @contextmanager
 def write_errors(path: Path) -> Iterator[None]:
-    """Turn what the disk and SQLite say into one LibraryWriteError with the next step."""
+    """Turn errors of disk and SQLite, except IntegrityError, into LibraryWriteError with the next step."""
     try:
         yield
     except LibraryWriteError:
@@ -373,14 +375,14 @@ def write_errors(path: Path) -> Iterator[None]:
 
 
 def told_by(exc: BaseException) -> tuple[str, int | None]:
-    """What the disk or SQLite says, and the number of an error of the system."""
+    """The message of the disk or of SQLite, and the errno of a system error, else None."""
     if isinstance(exc, OSError):
         return exc.strerror or str(exc), exc.errno
     return str(getattr(exc, "orig", exc)), None
 
 
 def is_of_room(said: str, number: int | None) -> bool:
-    """Whether what was said means a full disk."""
+    """Whether a message or errno means that the disk is full."""
     lower = said.lower()
     return number in _FULL or "full" in lower or "no space" in lower
 
@@ -403,12 +405,12 @@ def _advice(path: Path, said: str, number: int | None) -> str:
 
 
 def left_by(exc: PanoramaError) -> str:
-    """What kept a change from being completed that is made, and what to do before its rest is tried again.
+    """Why the rest of a stored change failed, and what to do before trying that rest again.
 
-    The advice of other errors, the same command again, knows no more what was changed.
+    The usual advice, to run the same command again, would not fit: the change itself is already stored.
     """
     cause = exc.__cause__
-    if not isinstance(exc, LibraryWriteError) or cause is None:  # it was not the disk or SQLite that said it
+    if not isinstance(exc, LibraryWriteError) or cause is None:  # not an error of the disk or of SQLite
         return str(exc)
     said, number = told_by(cause)
     step = "check the disk and its permissions"

@@ -1,7 +1,7 @@
-"""What a column of the catalog holds enters as it is stored; it leaves as what it means, or as one error.
+"""Values of a catalog column come in as stored; their decoded meaning, or one error, goes out.
 
-SQLite keeps whatever is put into it. What only this program can read is read here: JSON, the bytes of arrays,
-times and numbers.
+SQLite stores any value in any column. Columns whose format only this program knows are decoded here: JSON,
+bytes of arrays, times and numbers.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 UNREADABLE = (ArithmeticError, LookupError, OSError, RecursionError, TypeError, ValueError, PanoramaError)
-"""What reading a value may raise that is not what it should be."""
+"""What decoding an invalid value may raise."""
 
 SHOWN_CHARACTERS = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[T]):
-    """A column of the catalog, and how what it holds is read.
+    """A column of the catalog and how to decode its values.
 
     Attributes:
-        name: as 'zones.points'.
-        read: of a row's key and its value, what that means; whatever it raises of UNREADABLE says: nothing.
-        row: of a row's key, which one it is, for people.
-        mend: of a row's key, what else can be done than to put a backup back; None: nothing else.
+        name: table and column, for example 'zones.points'.
+        read: decodes (key of the row, stored value); any exception of UNREADABLE means that it is invalid.
+        row: names a row, given its key, for people.
+        mend: a remedy other than restoring a backup, given the row's key; None if there is none.
     """
 
     name: str
@@ -40,13 +40,13 @@ class Column(Generic[T]):
     mend: Callable[[Any], str] | None = None
 
     def of(self, tx: Transaction, keyed: Iterable[tuple[Any, Any]]) -> list[T]:
-        """What the values of some rows mean, in their order.
+        """The decoded values of some rows, in order.
 
         Args:
-            keyed: of each row its key, as `read`, `row` and `mend` take it, and the value.
+            keyed: (key, stored value) of each row; `read`, `row` and `mend` receive the key.
 
         Raises:
-            LibraryDamaged: one means nothing; it names catalog, column, row and value, and the next step.
+            LibraryDamaged: a value is invalid; the message names catalog, column, row, value and next step.
         """
         found: list[T] = []
         key = value = None
@@ -58,11 +58,11 @@ class Column(Generic[T]):
         return found
 
     def one(self, tx: Transaction, key: Any, value: Any) -> T:
-        """The same of one row."""
+        """The decoded value of one row; errors as `of`."""
         return self.of(tx, [(key, value)])[0]
 
     def damage(self, tx: Transaction, key: Any, value: Any, wrong: object) -> LibraryDamaged:
-        """The error for a value of a row that means nothing, and why."""
+        """The error for an invalid value; `wrong` says what is wrong with it."""
         held = f"{len(value)} bytes" if isinstance(value, bytes) else _short(repr(value))
         mend = "" if self.mend is None else f", or {self.mend(key)}"
         return LibraryDamaged(

@@ -1,6 +1,6 @@
-"""The catalog's schema, step by step: a catalog of any older version enters, the current version leaves.
+"""A catalog of any older version comes in; one of the current version goes out, upgraded step by step.
 
-A step never changes once released; a new need is a new step at the end. Each runs in one transaction.
+Never change a released step; append a new one. Each step runs in one transaction.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ SIGHTINGS = (
 SAMPLES = ("ALTER TABLE videos ADD COLUMN content_sample TEXT",)
 
 VIEWS = (
-    # Of each exemplar the mean of its views was kept. It serves as one view until all of them are there.
+    # Before, only the mean of an exemplar's views was kept. It serves as one view until all are computed.
     "ALTER TABLE exemplar_vectors RENAME TO exemplar_means",
     """CREATE TABLE exemplar_vectors (
         exemplar_id INTEGER NOT NULL REFERENCES exemplars (exemplar_id) ON DELETE CASCADE,
@@ -159,7 +159,7 @@ VIEWS = (
     """INSERT INTO exemplar_vectors (exemplar_id, model_hash, exit, views, vectors)
     SELECT exemplar_id, model_hash, exit, 1, vector FROM exemplar_means""",
     "DROP TABLE exemplar_means",
-    # What a library measured of its own was the values of single vectors: it would promise too much.
+    # A library's own calibration was measured on single vectors: it would now promise too much.
     "DELETE FROM settings WHERE key LIKE 'calibration:%' OR key LIKE 'evidence:%'",
     "UPDATE counters SET value = value + 1 WHERE name = 'settings'",
 )
@@ -170,13 +170,13 @@ DENIED = (
 
 CATEGORY = (
     "ALTER TABLE entities ADD COLUMN category INTEGER NOT NULL DEFAULT 0 CHECK (category IN (0, 1))",
-    # Folders of pictures have another rate since. What has no sample is a folder, or older than samples: the
-    # next indexing compares the bytes, and finds those of folders to be others.
+    # Folders of pictures have another frame rate since this version. A video without a sample is a folder, or
+    # older than samples: the next indexing compares the bytes, and sees folders as changed.
     "UPDATE videos SET mtime_ns = 0 WHERE content_sample IS NULL",
 )
 
 SEEN = (
-    # By content, so that it holds for every copy of a video and however it is indexed later.
+    # Keyed by content, so that it holds for every copy of a video and survives indexing again.
     """CREATE TABLE seen (
         exemplar_id INTEGER NOT NULL REFERENCES exemplars (exemplar_id) ON DELETE CASCADE,
         content_hash TEXT NOT NULL,
@@ -189,24 +189,24 @@ SEEN = (
 )
 
 CUTS = (
-    # Numbers of the frames that begin another shot, ascending, as little-endian 32-bit numbers; null where
-    # there are none, and of what was indexed before.
+    # Numbers of the frames that begin a new shot, ascending, as little-endian 32-bit integers. Null if there
+    # are none, or if the segment was indexed before this version.
     "ALTER TABLE segments ADD COLUMN cuts BLOB",
 )
 
 ENDS = (
-    # The brightness of the first and the last sampled picture, 2 x 9 x 16 bytes (schema.ENDS_SHAPE); null of
-    # what was indexed before.
+    # Brightness of the first and the last sampled picture, 2 x 9 x 16 bytes (schema.ENDS_SHAPE). Null if the
+    # segment was indexed before this version.
     "ALTER TABLE segments ADD COLUMN ends BLOB",
 )
 
 PICTURES: tuple[str, ...] = ()
-"""The catalog stays as it is, but may list files of a table that earlier versions do not know."""
+"""No change of the schema, but the catalog may list files of a table that earlier versions do not know."""
 
 CAMERA_FROM = (
-    # The patterns that told a video's camera, null where none did.
+    # The patterns that gave a video's camera; null if none did.
     "ALTER TABLE videos ADD COLUMN camera_from TEXT",
-    # Which cameras the rule that is kept has told, and which one before it, nobody can say: it has told all.
+    # Nobody knows which cameras came from the stored rule and which from an earlier one: assume the stored.
     """UPDATE videos SET camera_from = (
         SELECT nullif(trim(
             CASE WHEN instr(json_extract(value, '$.camera_from'), '{camera}')
@@ -220,6 +220,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES, VIEWS, DENIED, CATEGORY, SEEN, CUTS, ENDS,
     PICTURES, CAMERA_FROM,
 )  # fmt: skip
-"""Step i (from 0) takes version i to version i + 1."""
+"""Step i (from 0) upgrades version i to version i + 1."""
 
 SCHEMA_VERSION = len(MIGRATIONS)

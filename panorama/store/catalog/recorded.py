@@ -1,4 +1,7 @@
-"""When and by which camera videos were recorded: changes of the rows of `videos` enter, a count leaves."""
+"""New recording times and cameras of videos come in; rows of `videos` are updated and their number goes out.
+
+The same values are read here, too.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +40,11 @@ class Recorded:
     """When and by which camera one video was recorded.
 
     Attributes:
-        camera: its name, '' where unknown.
-        start_time_unix: of the first frame, None where unknown.
-        time_zone: IANA name of the zone of the camera's wall clock.
-        time_from: where the time was taken from; all three are None together.
-        camera_from: the patterns that told the camera, '' where none did.
+        camera: its name, '' if unknown.
+        start_time_unix: time of the first frame in seconds since 1970, None if unknown.
+        time_zone: IANA name of the time zone of the camera's clock.
+        time_from: source of the time; it, the zone and the time are None together.
+        camera_from: the patterns that gave the camera, '' if none did.
     """
 
     camera: str = ""
@@ -58,13 +61,13 @@ class Recorded:
     def begun(
         self, unix: float | None = None, zone: str | None = None, source: str | None = None
     ) -> Recorded:
-        """By the same camera at another time; without one, at an unknown time."""
+        """The same camera with another time; without arguments, with an unknown time."""
         return replace(self, start_time_unix=unix, time_zone=zone, time_from=source)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedRow:
-    """What the library holds of one video's recording; `uri` and `root` as in VideoRow."""
+    """How one video of the library was recorded; `uri` and `root` as in VideoRow."""
 
     name: str
     uri: str
@@ -73,10 +76,10 @@ class RecordedRow:
 
 
 def zone_named(name: str) -> tzinfo:
-    """The zone of an IANA name; UTC is one also where there is no data of zones.
+    """The time zone of an IANA name; 'UTC' works even without time zone data.
 
     Raises:
-        UsageError: this machine knows none of that name; with near ones.
+        UsageError: this machine knows no such time zone; the message suggests similar names.
     """
     if name == "UTC":
         return UTC
@@ -90,7 +93,7 @@ def zone_named(name: str) -> tzinfo:
 
 
 def has_date(unix: float) -> bool:
-    """Whether a time has a date in every zone, a video's length later, too: elsewhere nothing can show it."""
+    """Whether a time can be shown as a date in every time zone, even after a video's length."""
     return _FIRST <= unix < _LAST
 
 
@@ -121,7 +124,7 @@ STARTS = Column(
     lambda video, unix: None if unix is None else _dated(video, unix),
     "the video {!r}".format,
 )
-"""When videos begin, in seconds since 1970; None where that is not known."""
+"""When videos begin, in seconds since 1970; None if unknown."""
 INDEXED_AT = Column(
     "videos.indexed_at", lambda video, unix: round(_dated(video, unix) * 1e6), "the video {!r}".format
 )
@@ -130,14 +133,14 @@ _ZONES = Column("videos.time_zone", _zone, lambda key: f"the video {key[0]!r}", 
 
 
 def time_zones(tx: Transaction, keyed: Sequence[tuple[tuple[str, float], str | None]]) -> list[tzinfo]:
-    """The zones of cameras' clocks.
+    """The time zones of the cameras' clocks, one per video; None as stored means UTC.
 
     Args:
-        keyed: of each video its name and when it begins, in seconds since 1970, and the zone as it is stored.
+        keyed: ((name, start in seconds since 1970), stored time zone) of each video.
 
     Raises:
-        LibraryDamaged: this machine knows no such zone.
-        UsageError: it knows none at all, which is no damage of a library.
+        LibraryDamaged: this machine does not know a stored time zone.
+        UsageError: this machine has no time zone data at all, so the library is not to blame.
     """
     try:
         return _ZONES.of(tx, keyed)
@@ -149,7 +152,7 @@ def time_zones(tx: Transaction, keyed: Sequence[tuple[tuple[str, float], str | N
 
 
 def read(tx: Transaction, names: Collection[str] | None = None) -> list[RecordedRow]:
-    """Videos by name, None for all, in order of name; a name that is not there gives none."""
+    """Some videos by name, or all with None, in order of name; unknown names are left out."""
     rows = tx.rows(_ROWS) if names is None else tx.rows(_NAMED, names=list(names))
     starts = STARTS.of(tx, ((row.name, row.start_time_unix) for row in rows))
     return [
@@ -159,7 +162,7 @@ def read(tx: Transaction, names: Collection[str] | None = None) -> list[Recorded
 
 
 def listed(tx: Transaction) -> pa.Table:
-    """The columns of LISTED of every video, in order of name; what names a video reads none of its times."""
+    """The columns of LISTED for all videos, in order of name; works even if stored times are damaged."""
     rows = tx.tuples(_LISTED)
     columns = zip(*rows, strict=True) if rows else ([] for _ in LISTED)
     return pa.table(list(columns), schema=LISTED)
@@ -174,18 +177,18 @@ def _recorded(row: Any, start: float | None) -> Recorded:
     filmed = Recorded(row.camera, camera_from=row.camera_from or "")
     if start is None:
         return filmed
-    # A catalog from before zones were stored says only when.
+    # Catalogs made before time zones were stored have only the time.
     return filmed.begun(start, row.time_zone or "UTC", row.time_from or "unknown")
 
 
 def put(
     tx: Transaction, changes: Mapping[str, Recorded], known: Mapping[str, Recorded] | None = None
 ) -> int | None:
-    """Store what is new for videos by name; how many rows were changed.
+    """Store changes of videos by name and return how many rows changed; unknown names are ignored.
 
     Args:
-        known: what the changes were made from. Where a video says something else by now, nothing is stored,
-            and None is returned.
+        known: the values that the changes were made from. If a video has another value now, store nothing and
+            return None.
     """
     before = {row.name: row.recorded for row in read(tx, changes)}
     if known is not None and any(known[name] != now for name, now in before.items()):

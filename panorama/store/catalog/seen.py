@@ -1,4 +1,4 @@
-"""What somebody said of a place in a video enters, with the picture it became; a video's places leave."""
+"""Answers of users about places in videos come in, with their pictures; the places of a video go out."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from panorama.store.catalog.album_views import exemplar_of, remove_it
 from panorama.store.catalog.database import Transaction
 from panorama.store.catalog.decoded import Column
 
-# What is said again is said last: it gets another row, behind all others.
+# REPLACE gives a repeated answer a new row, after all others: rows are in the order of the answers.
 _PUT = """
 INSERT OR REPLACE INTO seen (exemplar_id, content_hash, frame, time, x1, y1, x2, y2)
 SELECT :exemplar, content_hash, :frame, :time, :x1, :y1, :x2, :y2 FROM segments WHERE segment_id = :segment
 """
-# In the order in which it was said. What was said of the content itself holds.
+# Keep the order of the answers. IGNORE: answers about the new content itself have precedence.
 _GO_ON = """
 INSERT OR IGNORE INTO seen (exemplar_id, content_hash, frame, time, x1, y1, x2, y2)
 SELECT exemplar_id, :content_hash, frame, time, x1, y1, x2, y2 FROM seen
@@ -39,14 +39,14 @@ ORDER BY s.rowid, g.segment_id
 """
 
 _MOST = 2**53
-"""Whole numbers up to it are whole as float64, too."""
+"""Integers up to this are exact in float64."""
 
 Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class SeenAt:
-    """Where the library saw what became a picture of an entity.
+    """Where in a video the library saw what became a picture of an entity.
 
     Attributes:
         segment: of the crop.
@@ -62,11 +62,11 @@ class SeenAt:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """An answer that somebody confirmed or denied, or a place that somebody cut out.
+    """An answer that a user confirmed or denied, or a place that a user cut out.
 
     Attributes:
-        exemplar_id: of the image made from it; two places that look the same share one.
-        entity: its name.
+        exemplar_id: of the picture made from it; two places that look the same share one.
+        entity: name of the entity.
         right: whether the place shows the entity.
         frame, seconds, box_xyxy: as in `SeenAt`.
     """
@@ -81,7 +81,7 @@ class Reviewed:
 
 @dataclass(frozen=True, slots=True)
 class SeenPlaces:
-    """Where pictures of the album were seen, in the live segments of a library; what was said last is last.
+    """Where pictures of the album were seen in the live segments of a library; the latest answer is last.
 
     Attributes:
         exemplar_ids: (P,) int64, of the pictures; segments: (P,) int32.
@@ -106,16 +106,16 @@ class SeenPlaces:
 
     @classmethod
     def none(cls) -> SeenPlaces:
-        """No place is known."""
+        """No places."""
         return _places([])
 
     @classmethod
     def at(cls, at: SeenAt) -> SeenPlaces:
-        """One place, of no picture yet."""
+        """One place that has no picture yet; its exemplar id is 0."""
         return _places([(0, at.segment, at.frame, at.seconds, *at.box_xyxy)])
 
     def of(self, exemplar_ids: NDArray[np.int64]) -> SeenPlaces:
-        """Those of some pictures."""
+        """The places of some pictures."""
         return self[np.isin(self.exemplar_ids, exemplar_ids)]
 
     def __getitem__(self, pick: NDArray[np.bool_] | NDArray[np.intp]) -> SeenPlaces:
@@ -128,13 +128,13 @@ class SeenPlaces:
         )
 
     def as_bytes(self) -> bytes:
-        """Other bytes for other places, or for the same said in another order."""
+        """Bytes that differ if the places or the order of the answers differ."""
         columns = (self.exemplar_ids, self.segments, self.frames, self.seconds, self.boxes_xyxy)
         return b"".join(column.tobytes() for column in columns)
 
 
 def _places(rows: list[tuple[float, ...]]) -> SeenPlaces:
-    table = np.array(rows, np.float64).reshape(-1, 8)  # ids and frames are whole up to 2^53
+    table = np.array(rows, np.float64).reshape(-1, 8)  # ids and frames are exact up to 2**53
     ids, segments, frames = (table[:, column].astype(np.int64) for column in range(3))
     return SeenPlaces(ids, segments.astype(np.int32), frames, table[:, 3], table[:, 4:].astype(np.float32))
 
@@ -158,10 +158,10 @@ _COLUMNS = tuple(
 
 
 def live_places(tx: Transaction) -> SeenPlaces:
-    """All places in live segments, whichever entity they were said of.
+    """The places of all entities in live segments.
 
     Raises:
-        LibraryDamaged: of one, a frame or a number of it means nothing.
+        LibraryDamaged: a stored frame, time or box is invalid.
     """
     rows = tx.rows(_LIVE)
     read = _read(tx, rows)
@@ -175,7 +175,7 @@ def _read(tx: Transaction, rows: Sequence[Any]) -> list[tuple[float, ...]]:
 
 
 def put(tx: Transaction, exemplar: int, at: SeenAt) -> None:
-    """Note where a picture was seen; nothing of a segment that is gone by now."""
+    """Note where a picture was seen; do nothing if the segment no longer exists."""
     x1, y1, x2, y2 = at.box_xyxy
     tx.run(
         _PUT,
@@ -191,7 +191,7 @@ def put(tx: Transaction, exemplar: int, at: SeenAt) -> None:
 
 
 def go_on(tx: Transaction, continues: str, content_hash: str) -> None:
-    """Let what was said of a content hold of one that begins with it."""
+    """Copy the answers about a content to one that begins with it."""
     tx.run(_GO_ON, continues=continues, content_hash=content_hash)
 
 
@@ -201,7 +201,7 @@ def forget(tx: Transaction, exemplar: int) -> None:
 
 
 def reviewed(tx: Transaction, content_hash: str) -> list[Reviewed]:
-    """All that was said of one video's content, in order of time.
+    """All answers about one video's content, in order of their time in the video.
 
     Raises:
         LibraryDamaged: as in `live_places`.

@@ -1,4 +1,4 @@
-"""Small values of a library: settings, calibration, models, audit rows."""
+"""Small values come in and are stored by key; settings, calibration, models and audit rows go out."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _AUDIT_ROWS = "SELECT at, action, subject_hash, detail FROM audit ORDER BY audit
 
 
 Change: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""From all settings by key, those to store."""
+"""Computes the settings to store from all settings, both by key."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRow:
-    """A model that vectors of this library came from, or that proposed its regions."""
+    """A model that computed vectors of this library, or that proposed its regions."""
 
     hash: str
     name: str
@@ -57,7 +57,7 @@ class ModelRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """What was erased, when; of the name a hash that tells rows apart and that no guess can be tested by."""
+    """What was erased and when. The name is hashed with a random salt: nobody can test a guess against it."""
 
     at_unix: float
     action: str
@@ -66,7 +66,7 @@ class AuditRow:
 
 
 def read_all(tx: Transaction) -> dict[str, Any]:
-    """Every setting."""
+    """All settings by key."""
     rows = tx.rows(_ALL)
     return dict(zip([row.key for row in rows], _VALUES.of(tx, rows), strict=True))
 
@@ -78,7 +78,7 @@ def get(tx: Transaction, key: str, default: Any = None) -> Any:
 
 
 def put(tx: Transaction, key: str, value: Any) -> None:
-    """Store a JSON value; None removes it. Answers may change, so caches see a new version."""
+    """Store a JSON value; None removes it. Raise the version of the settings: answers may change."""
     if value is None:
         tx.run(_DROP, key=key)
     else:
@@ -87,19 +87,20 @@ def put(tx: Transaction, key: str, value: Any) -> None:
 
 
 def put_model(tx: Transaction, model: ModelRow) -> None:
-    """Remember what a model hash stands for."""
+    """Store what a model hash stands for; only the name of a known hash changes."""
     tx.run(_PUT_MODEL, hash=model.hash, name=model.name, kind=model.kind, dim=model.dim, exits=model.exits)
 
 
 def models(tx: Transaction) -> list[ModelRow]:
-    """All models that were ever used here."""
+    """All models ever used in this library."""
     return [ModelRow(*row) for row in tx.rows(_MODELS)]
 
 
 def audit(tx: Transaction, action: str, subject: str, detail: str) -> None:
-    """Record an erasure; of the subject only a hash with a salt that is kept nowhere.
+    """Record an erasure, with only a salted hash of the subject; the salt is not kept.
 
-    Without the salt, whoever has the library could try names. Rows of earlier versions have none and get it.
+    Without a salt, anyone who has the library could test names. Earlier versions wrote unsalted hashes, which
+    are replaced by random ones.
     """
     tx.run(_SALT_OLD)
     digest = hashlib.sha256(os.urandom(32) + subject.encode()).hexdigest()

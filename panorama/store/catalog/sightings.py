@@ -1,6 +1,6 @@
-"""Cached sightings in the catalog: bytes of one entity under a key enter, and leave while the entity lives.
+"""Cached sightings of an entity come in as bytes with a key; the same bytes go out while the entity exists.
 
-They are erased with the entity (its rows go in the same statement), so what is forgotten is forgotten here.
+Deleting the entity deletes them in the same statement (ON DELETE CASCADE), so forgetting covers them.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _CLEAR = "DELETE FROM sightings_cache"
 
 
 def get(tx: Transaction, entity: str, key: str) -> bytes | None:
-    """What was cached of an entity under a key that holds all that changes it."""
+    """The cached bytes of an entity, or None; the key must name everything that they depend on."""
     value = tx.scalar(_CACHED, entity=entity, key=key)
     return None if value is None else bytes(value)
 
 
 def put(tx: Transaction, entity: str, key: str, value: bytes, limit_bytes: int = CACHE_BYTES) -> None:
-    """Cache something of an entity, if there still is one; the oldest go when all exceed `limit_bytes`."""
+    """Cache bytes of an entity if it still exists; delete the oldest entries beyond `limit_bytes` in all."""
     tx.run(_PUT, entity=entity, key=key, value=value, bytes=len(value), now=time.time())
     tx.run(_OLDEST_BEYOND, limit=limit_bytes)
 
 
 def clear(tx: Transaction) -> None:
-    """Drop everything that is cached."""
+    """Delete the whole cache."""
     tx.run(_CLEAR)

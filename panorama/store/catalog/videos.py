@@ -1,4 +1,4 @@
-"""Rows of `videos`: what indexing knows of a file enters, its unique name and live segment leave."""
+"""What indexing knows of a file comes in; its row of `videos`, with name and live segment, goes out."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ class VideoRow:
     """One video as indexing found it.
 
     Attributes:
-        name: path relative to what was indexed, with forward slashes; the store makes it unique.
+        name: path relative to the indexed folder, with forward slashes; the store makes it unique.
         uri: absolute path or address.
-        root: the folder that `name` is relative to; its own name goes in front where names collide.
-        content_hash: of the file's bytes; copies of a file have the same and share a segment.
-        size, mtime_ns: of the file; while both stay and the sample, it is not hashed again. Of a folder of
-            pictures mtime_ns is a number that changes with their times and names.
-        content_sample: digest of some of the file's bytes, of a folder of its pictures' names and sizes; None
-            where none was taken.
-        camera: name of the camera, '' where unknown.
+        root: the folder that `name` is relative to; its name is put in front if names collide.
+        content_hash: of the file's bytes; copies of a file have the same hash and share a segment.
+        size, mtime_ns: of the file; it is not hashed again while these and the sample stay. For a folder of
+            pictures, mtime_ns is a number that changes with the pictures' times and names.
+        content_sample: digest of some of the file's bytes, or of the names and sizes of a folder's pictures;
+            None if none was taken.
+        camera: name of the camera, '' if unknown.
         width, height: of the displayed frame in pixels; 0 for `attach_video`, which looks them up.
-        duration: seconds, from the first frame's start to the last one's end.
-        frames: decodable frames.
-        start_time_unix: wall-clock time of the first frame, None where unknown.
-        time_zone: IANA name of the zone of the camera's wall clock, None where the time is unknown.
-        time_from: where the time was taken from, see `panorama.cameras.recording`; None where it is unknown.
+        duration: seconds from the start of the first frame to the end of the last.
+        frames: number of decodable frames.
+        start_time_unix: wall-clock time of the first frame, None if unknown.
+        time_zone: IANA name of the time zone of the camera's clock, None if the time is unknown.
+        time_from: source of the time, see `panorama.cameras.recording`; None if the time is unknown.
         decode_note: what was not decoded (damage, further streams) or assumed (times), None for nothing.
-        continues: hash of what the file held before, where this goes on behind it: its time holds, and what
-            was said of places in it.
-        camera_from: the patterns that told the camera, None where none did.
+        continues: content hash of the file's earlier contents if the file has only grown; the earlier time,
+            camera and answers about places then still hold.
+        camera_from: the patterns that gave the camera, None if none did.
     """
 
     name: str
@@ -66,12 +66,12 @@ class VideoRow:
 
 @dataclass(frozen=True, slots=True)
 class KnownFile:
-    """What the library knows of a file that was indexed before.
+    """What the library knows about a file that was indexed before.
 
     Attributes:
         settings_hash: of the settings that it was indexed with.
-        is_older: whether an earlier version indexed it, that kept less of any video than this one.
-        names_pictures: whether the names of a folder's pictures are kept; never of a film.
+        is_older: whether an earlier version indexed it that stored less per video (no `ends`).
+        names_pictures: whether the names of a folder's pictures are stored; always False for a film.
     """
 
     name: str
@@ -86,7 +86,7 @@ class KnownFile:
     names_pictures: bool = False
 
     def has_state(self, state: tuple[int, int]) -> bool:
-        """Whether the file had this size and time of change in ns when it was indexed."""
+        """Whether the file had this (size, mtime_ns) when it was indexed."""
         return (self.size, self.mtime_ns) == state
 
 
@@ -156,19 +156,19 @@ _NAMES = "SELECT name FROM videos ORDER BY name"
 
 
 def known_file(tx: Transaction, uri: str) -> KnownFile | None:
-    """What is known of the file at `uri`, None for a new one."""
+    """What the library knows about the file at `uri`, None for a new one."""
     row = tx.row(_KNOWN, uri=uri)
     return None if row is None else _known(row)
 
 
 def known_content(tx: Transaction, content_hash: str) -> KnownFile | None:
-    """What is known of a file that holds this content, None where none does."""
+    """What the library knows about some file with this content, None if it has none."""
     row = tx.row(_KNOWN_CONTENT, content_hash=content_hash)
     return None if row is None else _known(row)
 
 
 def known_files(tx: Transaction) -> dict[str, KnownFile]:
-    """What is known of every file, by uri."""
+    """What the library knows about every file, by uri."""
     return {row[-1]: _known(row) for row in tx.tuples(_ALL_KNOWN)}
 
 
@@ -178,13 +178,13 @@ def _known(row: Sequence[Any]) -> KnownFile:
 
 
 def live_segment(tx: Transaction, content_hash: str, settings_hash: str) -> int | None:
-    """The segment that already holds this content under these settings."""
+    """The live segment made from this content with these settings, or None."""
     found = tx.scalar(_LIVE_SEGMENT, content_hash=content_hash, settings_hash=settings_hash)
     return None if found is None else int(found)
 
 
 def with_facts(tx: Transaction, video: VideoRow, segment: int) -> VideoRow:
-    """The row completed with what decoding found when the segment was made."""
+    """The row completed with what decoding found when the segment was made; an unknown camera, too."""
     facts = tx.row(_FACTS, segment=segment)
     if facts is None:
         return video
@@ -200,7 +200,7 @@ def with_facts(tx: Transaction, video: VideoRow, segment: int) -> VideoRow:
 
 
 def _timed(video: VideoRow, known: Any) -> VideoRow:
-    """The row with the times known of the same content, unless it brings its own."""
+    """The row with the known times of the same content, unless it has its own."""
     if video.start_time_unix is not None:
         return video
     times = (known.start_time_unix, known.time_zone, known.time_from)
@@ -208,12 +208,11 @@ def _timed(video: VideoRow, known: Any) -> VideoRow:
 
 
 def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
-    """Insert or update the row of one file; the name it has in the column `video`.
+    """Insert or update the row of one file and return its name in the column `video`.
 
-    What was said of the content that this goes on behind holds of this one, too.
-
-    The same uri keeps its row and name; the same content whose old file is gone is a rename; anything else is
-    new, also where the content is known: copies have a row each.
+    The same uri keeps its row and name. Known content whose old file is gone is a rename. Anything else gets
+    a new row, even if the content is known: each copy has its own. If the file has grown (`continues`), copy
+    the answers about its earlier content.
     """
     if video.continues is not None:
         seen.go_on(tx, video.continues, video.content_hash)
@@ -223,11 +222,11 @@ def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
     else:
         video_id = _renamed_from(tx, video)
         name = unique_name(tx, video, -1 if video_id is None else video_id)
-    # Indexed anew with other settings, a recording was still made when it was made; so was a copy.
+    # Indexing again with other settings does not change when the video was recorded; nor does copying it.
     own = {"video_id": -1 if video_id is None else video_id, "content_hash": video.content_hash}
     before = tx.row(_TIMES, **own, continues=video.continues)
     if before is not None and before.camera:
-        # Told anew by who knows the rule.
+        # A stored camera wins; the code that knows the recording rule updates it.
         video = replace(video, camera=before.camera, camera_from=before.camera_from)
     for known in (before, tx.row(_SEGMENT_TIMES, segment=segment)):
         video = video if known is None else _timed(video, known)
@@ -260,23 +259,26 @@ def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
 
 
 def move_videos(tx: Transaction, moves: Mapping[str, VideoRow], known: Mapping[str, KnownFile]) -> bool:
-    """Let rows follow files that were renamed, with all that is known of their contents; all or none.
+    """Let rows follow files that were renamed, and keep all that is known about their contents; all or none.
 
-    Which file is called what is kept: a row gets the name of the uri that it comes to, where that had one.
-    The row of a file that was written over, and which itself is nowhere, goes.
+    A name stays with its uri: a row that moves to a uri with a name takes that name. If a file was
+    overwritten and is itself nowhere else, its row is deleted.
 
     Args:
-        moves: where each file is now, by the uri that it had.
-        known: what that was made from, by uri; where one says something else by now, nothing is changed.
+        moves: where each file is now, by its former uri.
+        known: the state that the moves were computed from, by uri.
+
+    Returns:
+        False, with nothing changed, if a file of `known` has another state now.
     """
     if any(known_file(tx, uri) != before for uri, before in known.items()):
         return False
-    aside = {uri: f"\0{number}" for number, uri in enumerate(moves)}  # no file can have such a uri
+    aside = {uri: f"\0{number}" for number, uri in enumerate(moves)}  # no file can have this uri
     for uri, name in aside.items():
         tx.run(_ASIDE, uri=uri, aside=name)
     for video in moves.values():
         tx.run(_DELETE_URI, uri=video.uri)
-    # Names that are taken go first, so that new ones are chosen among those that are left.
+    # First the moves that take over a name; then new names are chosen among those still free.
     for uri, video in sorted(moves.items(), key=lambda move: move[1].uri not in known):
         held = known.get(video.uri)
         tx.run(
@@ -295,7 +297,7 @@ def move_videos(tx: Transaction, moves: Mapping[str, VideoRow], known: Mapping[s
 
 
 def move_copies(tx: Transaction, video: VideoRow, segment: int) -> None:
-    """Let every copy of the same content share the segment just written."""
+    """Point every copy of the same content to the segment just written."""
     tx.run(
         _MOVE_COPIES,
         segment=segment,
@@ -309,7 +311,7 @@ def move_copies(tx: Transaction, video: VideoRow, segment: int) -> None:
 
 
 def retire_unused(tx: Transaction, data_version: int) -> None:
-    """Retire segments that no video names any more, and files that hold nothing else."""
+    """Retire segments that no video uses any more, and the files that hold rows of no live segment."""
     if tx.run(_RETIRE_UNUSED):
         retire_dead_files(tx, data_version)
 
@@ -320,10 +322,10 @@ def retire_dead_files(tx: Transaction, data_version: int) -> None:
 
 
 def delete_video(tx: Transaction, name: str) -> None:
-    """Take a video out of the list.
+    """Delete the row of a video.
 
     Raises:
-        UnknownVideo: there is none of that name.
+        UnknownVideo: there is no video of that name.
     """
     if not tx.run(_DELETE, name=name):
         names = [row.name for row in tx.rows(_NAMES)]
@@ -344,7 +346,10 @@ def _renamed_from(tx: Transaction, video: VideoRow) -> int | None:
 
 
 def unique_name(tx: Transaction, video: VideoRow, video_id: int) -> str:
-    """The first free name: relative path, then with its root folder's name in front, then more."""
+    """The first free name: the relative path, then with ever more folders of the root in front, then the uri.
+
+    The row `video_id` does not count; -1 for none.
+    """
     for name in _names(video):
         if tx.row(_NAME_TAKEN, name=name, video_id=video_id) is None:
             return name

@@ -1,4 +1,4 @@
-"""Named shapes in the pictures of a camera: zones and lines enter, checked and kept rows leave."""
+"""Zones and lines, named shapes in a camera's picture, come in; checked and stored shapes go out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from panorama.store.catalog.database import Transaction
 from panorama.store.catalog.decoded import Column
 
 EVERY_CAMERA = ""
-"""The camera of a shape that holds for all cameras that have none of their own with its name."""
+"""The camera of a shape that holds for every camera without an own shape of the same name."""
 
 LEAST_POINTS = {"zone": 3, "line": 2}
 MOST_POINTS = 200
@@ -34,17 +34,18 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A named shape in the pictures of one camera.
+    """A named shape in the picture of one camera.
 
     Attributes:
-        camera: EVERY_CAMERA for a shape of all cameras.
+        camera: its name; EVERY_CAMERA for a shape of all cameras.
         name: of the shape.
         kind: 'zone', a polygon, or 'line', one or several segments from the first point to the last.
-        points_xy: fractions of the width and height of the frame as displayed, so that a shape also fits
-            videos of another size.
+        points_xy: as fractions of the width and height of the displayed frame, so that a shape fits videos
+            of any size.
 
     Raises:
-        UsageError: too few or too many points, a point outside the frame, crossing edges, no area.
+        UsageError: unknown kind, empty name or blanks around it, too few or too many points, a point outside
+            the frame or twice in a row; for a zone also crossing edges or no area.
     """
 
     camera: str
@@ -73,7 +74,7 @@ class Zone:
             _check_simple(edges, what)
 
     def edges(self) -> list[tuple[Point, Point]]:
-        """Its segments from point to point; the last one of a zone leads back to the first point."""
+        """The edges from point to point; the last edge of a zone leads back to the first point."""
         following = self.points_xy[1:] + (self.points_xy[:1] if self.kind == "zone" else ())
         return list(zip(self.points_xy, following, strict=False))
 
@@ -84,7 +85,7 @@ def _check_name(kind: str, name: str) -> None:
 
 
 def _check_simple(edges: Sequence[tuple[Point, Point]], what: str) -> None:
-    """Raise where two edges of a polygon touch other than at the point that neighbours share."""
+    """Raise UsageError if edges of a polygon touch other than where neighbours meet, or it has no area."""
     if not any(abs(_turn(*edges[0], b)) > 1e-12 for _, b in edges):
         raise UsageError(f"the points of {what} lie on one straight line; a zone has an area")
     count = len(edges)
@@ -103,12 +104,12 @@ def _edge(i: int, count: int) -> str:
 
 
 def _turn(a: Point, b: Point, c: Point) -> float:
-    """Twice the signed area of the triangle: 0 where the three lie on one line."""
+    """Twice the signed area of the triangle; 0 if the points lie on one line."""
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
 
 def _between(a: Point, b: Point, c: Point) -> bool:
-    """Whether c, on the line through a and b, lies between them."""
+    """Whether c lies between a and b, given that it is on the line through them."""
     return min(a[0], b[0]) <= c[0] <= max(a[0], b[0]) and min(a[1], b[1]) <= c[1] <= max(a[1], b[1])
 
 
@@ -121,7 +122,7 @@ def _touch(a: Point, b: Point, c: Point, d: Point) -> bool:
 
 
 def _back_over(first: tuple[Point, Point], second: tuple[Point, Point], follows: bool) -> bool:
-    """Whether of two neighbouring edges one runs back over the other."""
+    """Whether one of two neighbouring edges runs back over the other."""
     (a, b), (c, d) = (first, second) if follows else (second, first)
     if _turn(a, b, d) != 0:
         return False
@@ -129,7 +130,7 @@ def _back_over(first: tuple[Point, Point], second: tuple[Point, Point], follows:
 
 
 def put_zones(tx: Transaction, shapes: Sequence[Zone]) -> None:
-    """Store or replace shapes."""
+    """Store shapes; replace those of the same camera and name."""
     for zone in shapes:
         points = json.dumps([[float(x), float(y)] for x, y in zone.points_xy])
         tx.run(_PUT, camera=zone.camera, name=zone.name, kind=zone.kind, points=points)
@@ -140,13 +141,13 @@ def zones(tx: Transaction) -> tuple[Zone, ...]:
     """All shapes, by camera and name.
 
     Raises:
-        LibraryDamaged: the points of one make no shape.
+        LibraryDamaged: the stored points of a shape are invalid.
     """
     return tuple(_POINTS.of(tx, ((row, row.points) for row in tx.rows(_ZONES))))
 
 
 def zone_names(tx: Transaction) -> list[tuple[str, str, str]]:
-    """Camera, name and kind of all shapes, also of those whose points mean nothing."""
+    """Camera, name and kind of all shapes, including those with invalid points."""
     return [(row.camera, row.name, row.kind) for row in tx.rows(_NAMES)]
 
 
@@ -156,7 +157,7 @@ def _read(row: Any, points: str) -> Zone:
 
 
 def _drop_it(row: Any) -> str:
-    # Named also where it is of every camera: without, those of other cameras would go too.
+    # Name the camera even if it is EVERY_CAMERA: without, the command would drop other cameras' shapes too.
     return f"drop it: {command('zones', 'drop', f'--camera={row.camera}', '--', row.name)}"
 
 
@@ -169,7 +170,7 @@ def drop_zone(tx: Transaction, camera: str, name: str) -> None:
     """Remove a shape.
 
     Raises:
-        UsageError: there is none of that name at that camera.
+        UsageError: the camera has no shape of that name.
     """
     if not tx.run(_DROP, camera=camera, name=name):
         _refuse_unknown(tx, camera, name)
@@ -180,7 +181,7 @@ def rename_zone(tx: Transaction, camera: str, name: str, new: str) -> None:
     """Give a shape another name.
 
     Raises:
-        UsageError: there is none of that name, or one of the new name.
+        UsageError: the camera has no shape of that name, or already one of the new name, or that is invalid.
     """
     known = {held: kind for where, held, kind in zone_names(tx) if where == camera}
     if name not in known:
@@ -196,7 +197,7 @@ def move_zone(tx: Transaction, camera: str, name: str, to: str) -> None:
     """Give a shape to another camera.
 
     Raises:
-        UsageError: there is none of that name, or the other has one of it.
+        UsageError: the camera has no shape of that name, or the other camera already has one.
     """
     kinds = {(where, held): kind for where, held, kind in zone_names(tx)}
     if (camera, name) not in kinds:
@@ -209,12 +210,12 @@ def move_zone(tx: Transaction, camera: str, name: str, to: str) -> None:
 
 
 def of_camera(camera: str) -> str:
-    """A camera as messages name it."""
+    """The camera as named in messages."""
     return "every camera" if camera == EVERY_CAMERA else f"camera {camera!r}"
 
 
 def lost_shape(kind: str, name: str, cameras: Sequence[str], known: Sequence[str]) -> str:
-    """What to say of a shape whose cameras have no video; `known`: those that have one."""
+    """The message about a shape whose cameras have no videos; `known`: the cameras that have some."""
     whose = ", ".join(map(repr, cameras))
     of = "camera" if len(cameras) == 1 else "cameras"
     others = ", ".join(known) or "none"

@@ -1,1 +1,1 @@
-"""Columns and pictures enter; files of a library leave, found, locked and replaced whole."""
+"""Columns and pictures come in; files of a library go out, found, locked and replaced as a whole."""

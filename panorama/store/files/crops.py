@@ -1,4 +1,4 @@
-"""Stored crops: crop ids or segments enter, JPEG bytes leave in batches."""
+"""Crop ids or segments come in; the JPEG bytes of the stored crops go out in batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LIVE = "SELECT segment_id FROM segments WHERE state = 'live' AND segment_id IN 
 
 @dataclass(frozen=True, slots=True)
 class CropBatch:
-    """Some crops: (B,) int64 ids and as many JPEG files."""
+    """Some crops: crop and track ids, each (B,) int64, and B encoded JPEG files."""
 
     crop_ids: NDArray[np.int64]
     track_ids: NDArray[np.int64]
@@ -40,7 +40,12 @@ def read_crops(
     segments: NDArray[np.integer] | None = None,
     batch_size: int = 256,
 ) -> Iterator[CropBatch]:
-    """Crops by id, or all of some segments, in the order of the files; unknown ids are left out."""
+    """Crops by id, or all of some segments, in file order; unknown ids and dead segments are left out.
+
+    Raises:
+        ValueError: both or neither of `crop_ids` and `segments` are given.
+        LibraryDamaged: a data file is missing or cannot be read.
+    """
     if (crop_ids is None) == (segments is None):
         raise ValueError("give crop_ids or segments, one of the two")
     wanted = None if crop_ids is None else np.unique(np.asarray(crop_ids, np.int64))
@@ -81,7 +86,7 @@ def _group_crops(
 
 
 def _may_hold(file: ListedFile, group: int, wanted: NDArray[np.int64]) -> bool:
-    """Whether the group's smallest and largest crop id admit one of the sorted ids."""
+    """Whether one of the sorted ids lies between the smallest and the largest crop id of a row group."""
     statistics = file.metadata.row_group(group).column(CROPS.get_field_index("crop_id")).statistics
     if statistics is None:
         return True

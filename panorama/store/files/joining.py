@@ -1,4 +1,4 @@
-"""A thread enters, begun or not; who waits for its end goes on."""
+"""A thread comes in, started or not; the caller goes on after its end."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import time
 from threading import Thread
 
 BEGIN_SECONDS = 0.1
-"""A thread whose start was interrupted begins within this time, or never."""
+"""A thread whose start was interrupted runs within this time, or never."""
 
 
 def join(thread: Thread) -> None:
-    """Wait for the end of a thread; not where an interrupt of its start kept it from beginning."""
+    """Wait for the end of a thread; return soon if an interrupt kept it from starting."""
     until = time.monotonic() + BEGIN_SECONDS
     while True:
         try:
             return thread.join()
-        except RuntimeError:  # it has not begun
+        except RuntimeError:  # not started
             if time.monotonic() > until:
                 return None
             time.sleep(BEGIN_SECONDS / 100)

@@ -1,4 +1,4 @@
-"""Where a library's files lie: a directory enters, paths and lock names leave."""
+"""A library's directory comes in; the paths of its files and locks go out."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ class Place:
         return self.root / LOCKS
 
     def writer_lock(self, token: str) -> Path:
-        """The lock that a writer holds while files that begin with its token may be unlisted."""
+        """The lock that a writer holds while it has unlisted files, whose names begin with its token."""
         return self.locks / f"writer-{token}.lock"
 
     def make_folders(self) -> None:
-        """Create what a library consists of besides its catalog."""
+        """Create the folders of a library."""
         for folder in (*(self.data / table for table in TABLES), self.album, self.index, self.locks):
             folder.mkdir(parents=True, exist_ok=True)
 
 
 def own_files(path: Path) -> tuple[str, ...]:
-    """The names in a folder that are a library's, none where there is no library."""
+    """The names in a folder that belong to the library there; none if there is no library."""
     with suppress(OSError):
         if (path / CATALOG_NAME).is_file() and (path / DATA).is_dir():
             return (*(f"{CATALOG_NAME}{end}" for end in ("", "-wal", "-shm")), *FOLDERS)
@@ -58,12 +58,12 @@ def own_files(path: Path) -> tuple[str, ...]:
 
 
 def token_of(file_name: str) -> str:
-    """The writer that a data file, finished or not, belongs to."""
+    """The token of the writer of a data file, finished or temporary."""
     return file_name.removeprefix(TEMPORARY).split("-")[0].split(".")[0]
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames inside the folder survive a power cut."""
+    """Make renames inside a folder survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -72,16 +72,18 @@ def sync_folder(folder: Path) -> None:
 
 
 def _created(path: Path) -> BinaryIO:
-    """An empty file to write; OSError where a link is in its place, which may lead out of the library."""
+    """An empty file for writing; OSError if a symbolic link is there, which may lead out of the library."""
     how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.fdopen(os.open(path, how, 0o666), "wb")
 
 
 def write_atomically(path: Path, *content: bytes | memoryview, durable: bool = True) -> None:
-    """Write a whole file, in pieces: under its name lies the old content or the new, never a part.
+    """Replace a whole file by pieces of content: its name always leads to the old or the new content.
+
+    Two threads must not write the same path at the same time: the temporary file is named after the process.
 
     Args:
-        durable: False spares waiting for the disk: after a power cut anything may lie there.
+        durable: False does not wait for the disk: after a power cut the file may hold anything.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{TEMPORARY}{os.getpid()}-{path.name}")

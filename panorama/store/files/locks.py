@@ -1,4 +1,4 @@
-"""Presence of processes: a path enters, a lock that the system drops when its holder dies leaves."""
+"""A path comes in; a lock on it goes out, which the system drops when the holder dies."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pathlib import Path
 
 
 class FileLock:
-    """An exclusive `flock` on a file of its own; ends with `release` or with the process, however it ends."""
+    """An exclusive `flock` on its own file; it ends with `release` or with the process, however that ends."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
         self._owner = os.getpid()
-        # A lock that is merely forgotten is released too.
+        # Also released when the object is garbage-collected.
         self._close = weakref.finalize(self, _let_go, path, descriptor, self._owner)
 
     @classmethod
     def take(cls, path: Path) -> FileLock:
-        """The lock, after waiting for whoever has it.
+        """Take the lock, waiting for the current holder.
 
         Raises:
             OSError: the file cannot be created.
@@ -32,26 +32,26 @@ class FileLock:
 
     @classmethod
     def take_if_free(cls, path: Path) -> FileLock | None:
-        """The lock, or None where somebody has it; OSError as `take`."""
+        """Take the lock, or return None if somebody holds it; OSError as `take`."""
         try:
             return cls(path, _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB))
         except BlockingIOError:
             return None
 
     def write(self, content: str) -> None:
-        """Replace the file's content, for others to read while the lock is held."""
+        """Replace the file's content, which others may read while the lock is held."""
         os.truncate(self._descriptor, 0)
         os.pwrite(self._descriptor, content.encode(), 0)
 
     def renew(self) -> None:
-        """Set the file's time, for others to see that somebody still works behind the lock."""
+        """Set the file's time, which shows others that the holder is still at work."""
         os.utime(self._descriptor)
 
     def release(self, keep_file: bool = False) -> None:
-        """Drop the lock, and its file with it."""
+        """Drop the lock and, unless `keep_file`, delete its file."""
         if keep_file:
             if self._close.detach() is not None:
-                if os.getpid() == self._owner:  # who was forked meanwhile has it open, too
+                if os.getpid() == self._owner:  # a forked child has it open, too, and would keep the lock
                     fcntl.flock(self._descriptor, fcntl.LOCK_UN)
                 os.close(self._descriptor)
         else:
@@ -59,13 +59,13 @@ class FileLock:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a living process holds the lock at `path`; a missing file is held by nobody."""
+    """Whether a living process holds the lock at `path`; False if the file is missing."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two that ask do not see each other
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: checks do not see each other
     except BlockingIOError:
         return True
     finally:
@@ -74,7 +74,7 @@ def is_held(path: Path) -> bool:
 
 
 def remove_dead(path: Path) -> bool:
-    """Delete a lock file whose holder is gone; whether it was."""
+    """Delete a lock file if nobody holds it; return whether it was deleted."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -82,7 +82,7 @@ def remove_dead(path: Path) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not _same_file(path, descriptor):
-            return False  # its holder went meanwhile, with its file, and another one may hold the next
+            return False  # the holder has just deleted it, and another process may hold a new file there
         path.unlink(missing_ok=True)
     except BlockingIOError:
         return False
@@ -93,7 +93,7 @@ def remove_dead(path: Path) -> bool:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Hold the lock at `path` for a block, waiting for whoever has it; the file stays."""
+    """Hold the lock at `path` for a block, after waiting for the current holder; the file stays."""
     lock = FileLock.take(path)
     try:
         yield
@@ -102,7 +102,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 def _locked(path: Path, how: int) -> int:
-    """The descriptor of the file at `path`, made if need be and locked."""
+    """The descriptor of the file at `path`, created if missing, and locked with `how` (see flock(2))."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -112,11 +112,11 @@ def _locked(path: Path, how: int) -> int:
             raise
         if _same_file(path, descriptor):
             return descriptor
-        os.close(descriptor)  # a sweep removed the file between open and lock: try again on a new one
+        os.close(descriptor)  # somebody deleted the file between open and lock: try again with a new one
 
 
 def _let_go(path: Path, descriptor: int, owner: int) -> None:
-    if os.getpid() == owner:  # a forked child that ends must not remove what its parent still holds
+    if os.getpid() == owner:  # a forked child must not delete the file that its parent still holds
         with contextlib.suppress(OSError):
             path.unlink()
     os.close(descriptor)

@@ -1,6 +1,6 @@
-"""A data file is opened; where that cannot be, whose rows it held and what to run leave as one error.
+"""The path of a data file comes in; the open file goes out, or an error that names its videos and the remedy.
 
-`index` makes the rows of such videos anew, with the settings that they had.
+The remedy is `panorama index`, which computes the lost rows again with the settings that they had.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from panorama.store.catalog.database import Catalog, Transaction
 from panorama.store.files.own_names import check_data_files
 
 FEW_ROWS = 4096
-"""Of a video or a few. One thread reads them: to wake others takes longer."""
+"""Up to this number of rows, those of a few videos, one thread reads: waking others takes longer."""
 
 _LISTED = "SELECT path, bytes FROM files WHERE retired_version IS NULL"
 _CONTENTS = """
@@ -36,10 +36,11 @@ JOIN files f ON f.file_id = fs.file_id WHERE f.path = :path ORDER BY v.name
 
 
 class ListedFile(pq.ParquetFile):
-    """A data file that the catalog lists; what cannot be read of it is one error.
+    """A data file that the catalog lists, with one kind of error for all that cannot be read.
 
     Raises:
-        LibraryDamaged: it is not there, is no Parquet file, or what is asked for cannot be read.
+        LibraryDamaged: the file is missing, is no Parquet file, or the requested part cannot be read.
+        PanoramaError: the catalog no longer lists it: it was erased or replaced.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -68,25 +69,25 @@ def _told(path: Path) -> Iterator[None]:
         raise damage(path, "is missing") from exc
     except (pa.ArrowInvalid, OSError) as exc:
         if isinstance(exc, OSError) and exc.errno is not None:
-            raise  # the system's word, not of what is in the file
+            raise  # an error of the system, not of the file's contents
         raise damage(path, f"cannot be read: {str(exc).partition(chr(10))[0]}") from exc
 
 
 def lost_contents(tx: Transaction, root: Path) -> frozenset[str]:
-    """Hashes of the videos some of whose rows are gone with a data file, or with a part of one."""
+    """Content hashes of the videos that lost rows with a missing or truncated data file."""
     lost = _lost_files(tx, root)
     return frozenset(row.content_hash for path in lost for row in tx.rows(_CONTENTS, path=path))
 
 
 def _lost_files(tx: Transaction, root: Path) -> list[str]:
-    """The data files that are missing or have another size than the catalog says."""
+    """The listed data files that are missing or differ in size from the catalog."""
     listed = tx.tuples(_LISTED)
     check_data_files(root, [path for path, _ in listed])
     return [path for path, size in listed if _size(root / path) != size]
 
 
 def _size(path: Path) -> int | None:
-    """Bytes of a file, None where it is missing."""
+    """The size of a file in bytes, None if it is missing."""
     try:
         return path.stat().st_size
     except FileNotFoundError:
@@ -94,15 +95,15 @@ def _size(path: Path) -> int | None:
 
 
 def check_readable(paths: Iterable[str]) -> None:
-    """Raise LibraryDamaged for the first of some data files that cannot be opened."""
+    """Raise LibraryDamaged for the first data file that cannot be opened."""
     for path in paths:
         ListedFile(path).close()
 
 
 def damage(path: Path, wrong: str) -> PanoramaError:
-    """The error for a data file, `root/data/<table>/<name>`: its videos, and what makes their rows anew.
+    """The error for a bad data file, `root/data/<table>/<name>`: its videos and the command to run.
 
-    Other files that are lost are told with it: `index` reads them all, and would stop at the next.
+    It includes other lost files, because `index` reads them all and would stop at the next one.
     """
     root = path.parents[2]
     listed = str(path.relative_to(root))
@@ -115,15 +116,15 @@ def damage(path: Path, wrong: str) -> PanoramaError:
             uris = {row.name: row.uri for other in others for row in tx.rows(_HELD, path=other)}
     finally:
         catalog.close()
-    if size is None:  # erasing deletes files whoever reads them
+    if size is None:  # erasing deletes files under readers
         return PanoramaError(f"{path} was erased or replaced meanwhile; run the same command again")
-    # Of very many, their folders: a command line has an end.
+    # If there are many, name their folders: the length of a command line is limited.
     uris |= {row.name: row.uri for row in held}
     named = list(dict.fromkeys(uris[name] for name in sorted(uris)))
     if len(named) > SHOWN:
         named = sorted({str(PurePath(uri).parent) for uri in named})
     redo = shell_line(["panorama", "--library", str(root), "index", *named])
-    # `lost_contents` sees by its size what is lost.
+    # `lost_contents` recognises lost files by their size; one of the right size must be deleted first.
     first = "delete it and index" if path.exists() and path.stat().st_size == size else "index"
     data = f"{path}, a data file of {_videos([row.name for row in held])}, {wrong}"
     if not others:

@@ -1,4 +1,4 @@
-"""A file enters; waiting for it ends as soon as anybody opens or closes it, where the system can tell."""
+"""A file comes in; waiting ends as soon as any process opens or closes it, if the system has inotify."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import select
 from pathlib import Path
 from typing import Any
 
-# Of inotify(7), which Python's own library does not have.
+# Constants of inotify(7), which Python's standard library does not provide.
 _IN_CLOSE_WRITE, _IN_CLOSE_NOWRITE, _IN_OPEN = 0x8, 0x10, 0x20
 _EVENT_BYTES = 4096
 
 
 class Opened:
-    """Waits for a file to be opened or closed, in whatever process; without inotify it just waits.
+    """Waits until any process opens or closes a file; without inotify it only waits for a time.
 
     Args:
-        path: of a file that is there.
+        path: of an existing file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -27,12 +27,12 @@ class Opened:
 
     @property
     def tells(self) -> bool:
-        """Whether the system tells of it."""
+        """Whether the system reports opening and closing."""
         return self._events is not None
 
     def wait(self, seconds: float) -> None:
-        """Return when the file is opened or closed, or the time is over; what came before counts too."""
-        poll = select.poll()  # not select, which knows no descriptors from 1024 on
+        """Return when the file is opened or closed, or after a time; earlier events count, too."""
+        poll = select.poll()  # not select, which fails for descriptors from 1024 on
         poll.register(self._ended, select.POLLIN)
         if self._events is not None:
             poll.register(self._events, select.POLLIN)
@@ -42,7 +42,7 @@ class Opened:
                 os.read(self._events, _EVENT_BYTES)
 
     def end(self) -> None:
-        """Have whoever waits return, from another thread, now and from now on."""
+        """Make `wait` return now and from now on; may be called by another thread."""
         os.write(self._end, b".")
 
     def close(self) -> None:
@@ -53,7 +53,7 @@ class Opened:
 
 
 def _watched(path: Path) -> int | None:
-    """The descriptor that tells of the file; None where the system has no such thing."""
+    """The inotify descriptor that watches the file; None if the system has none to give."""
     try:
         library: Any = ctypes.CDLL(None)
     except OSError:  # a Python that cannot load libraries
@@ -61,7 +61,7 @@ def _watched(path: Path) -> int | None:
     if not hasattr(library, "inotify_init1"):
         return None
     events: int = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-    if events < 0:  # a user may have so many of them and no more
+    if events < 0:  # the number per user is limited
         return None
     what = _IN_OPEN | _IN_CLOSE_WRITE | _IN_CLOSE_NOWRITE
     if library.inotify_add_watch(events, os.fsencode(path), what) < 0:

@@ -1,6 +1,6 @@
-"""Where a user wants a file written enters; a place for it leaves, unless something else would be lost there.
+"""The path of a file for users comes in; a path to write goes out, unless another file would be lost there.
 
-Every file for users goes this way: sheets, clips, pages, pictures, rows, shapes, calibrations.
+Every file for users is written this way: sheets, clips, pages, pictures, rows, shapes, calibrations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from panorama.errors import LibraryWriteError, UsageError
 from panorama.store.files.layout import own_files
 
 JSON = (".json", "")
-"""What shapes and calibrations are called; '' also for what is no file, as /dev/stdout."""
+"""Suffixes of shapes and calibrations; '' allows names such as /dev/stdout."""
 
 OTHERS = frozenset(
     [
@@ -27,21 +27,22 @@ OTHERS = frozenset(
         ".htm", ".html", ".safetensors", ".sqlite", ".toml",
     ]
 )  # fmt: skip
-"""What no table of rows is called, in whatever format: videos, pictures, pages, models, catalogs."""
+"""Suffixes that no table of rows may have: those of videos, pictures, pages, models and catalogs."""
 
 
 def check_output(
     out: Path, suffixes: Collection[str] | None = None, *, what: str = "it", videos: Collection[str] = ()
 ) -> None:
-    """Refuse a file for users whose place or name is that of something else; one of its kind is replaced.
+    """Refuse a path for a user's file if it would replace something of another kind.
 
     Args:
-        suffixes: those that it may have, in lower case, '' for none; None for any of no other kind.
-        what: it is, as in 'a sheet'.
-        videos: uris of the library's videos, folders of pictures among them.
+        suffixes: the allowed suffixes in lower case, '' for none; None allows all but OTHERS.
+        what: the kind of file for messages, for example 'a sheet'.
+        videos: uris of the library's videos, including folders of pictures.
 
     Raises:
-        UsageError: it is one of a library's own files or a video, or its suffix is that of another kind.
+        UsageError: the path is one of a library's own files or a video, lies in a folder of pictures that is
+            a video, or has the suffix of another kind of file.
     """
     refuse_own_files(out)
     real = _real(out)
@@ -63,7 +64,7 @@ def check_output(
 
 
 def refuse_own_files(out: Path) -> None:
-    """UsageError where a file, or a folder for files, lies among what a library consists of."""
+    """Raise UsageError if a file, or a folder for files, lies among a library's own files."""
     real = _real(out)
     for inner, root in zip((real, *real.parents), real.parents, strict=False):
         if inner.name in own_files(root):
@@ -74,7 +75,7 @@ def refuse_own_files(out: Path) -> None:
 
 
 def _real(path: Path) -> Path:
-    """Where links lead; a name that no file can have leads nowhere, and is told when it is written."""
+    """The path with links resolved; a name that no file can have stays, and writing will report it."""
     try:
         return path.resolve()
     except (OSError, RuntimeError, ValueError):
@@ -83,15 +84,16 @@ def _real(path: Path) -> Path:
 
 @contextmanager
 def whole_file(out: Path) -> Iterator[Path]:
-    """Where to write what becomes `out`, a file for users; until all of it is there what was there stays.
+    """A block's path to write; afterwards the file there replaces `out`, a file for users, as a whole.
 
-    Its folder is made. Nobody waits for the disk. What is written lies under a name that nobody can foresee,
-    in a file that is made for it: where others may write, no link of theirs is followed.
+    If the block fails, the old file stays. The folder of `out` is created. The data is not synced to disk.
+    The temporary file is newly created under a random name, so that no link of other users is followed in a
+    folder where they may write. Devices and pipes are written directly.
 
     Raises:
-        UsageError: it is one of a library's own files.
+        UsageError: `out` is one of a library's own files.
         LibraryWriteError: the file cannot be written.
-        BrokenPipeError: it is a pipe whose reader has left.
+        BrokenPipeError: `out` is a pipe whose reader has closed it.
     """
     if out.name == "":
         raise LibraryWriteError(f"{out} cannot be written: it is a folder; name a file in it")
@@ -100,13 +102,13 @@ def whole_file(out: Path) -> Iterator[Path]:
         is_stream = out.exists() and not (out.is_file() or out.is_dir())
     if is_stream:
         with _told(out):
-            # A device or a pipe: a file in its place would be the end of it. By the name given: the links
-            # /dev/stdout and /dev/fd/63 can be opened, what they say of where they lead can not.
+            # A device or a pipe: do not replace it by a file. Use the given name: the links /dev/stdout and
+            # /dev/fd/63 can be opened, but the paths that they resolve to cannot.
             yield out
         return
     with _told(out):
         if out.is_symlink():
-            out = out.resolve()  # as the shell does: what the link leads to is written, and the link stays
+            out = out.resolve()  # as in the shell: write the link's target, and keep the link
     partial = out.with_name(f".{uuid.uuid4().hex}.part")
     try:
         with _told(out):
@@ -115,16 +117,16 @@ def whole_file(out: Path) -> Iterator[Path]:
             yield partial
             partial.replace(out)
     finally:
-        with suppress(OSError):  # the folder may be none
+        with suppress(OSError):  # its parent may not be a folder
             partial.unlink(missing_ok=True)
 
 
 @contextmanager
 def _told(out: Path) -> Iterator[None]:
-    """What the system says while a file for users is written, as one LibraryWriteError."""
+    """Turn errors of the system while a user's file is written into LibraryWriteError."""
     try:
         yield
     except BrokenPipeError:
-        raise  # who reads has enough: no error of ours
+        raise  # the reader has enough: not an error of ours
     except OSError as exc:
         raise LibraryWriteError(f"{out} cannot be written: {exc.strerror or exc}") from exc

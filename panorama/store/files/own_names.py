@@ -1,7 +1,7 @@
-"""Paths that a catalog lists and names found in a library's folders enter; what is the library's own leaves.
+"""Listed paths and names found in a library's folders come in; those that are the library's own go out.
 
-A library may come from anybody, and its folders may hold what somebody put there. Only what lies in folders
-of the library itself and is called as this program calls its files is ever written or deleted.
+A library may come from anybody, and anybody may have put files into its folders. This program writes and
+deletes only files that lie in the library's own folders and match the names that this program gives.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from panorama.store.files.schema import TABLES
 _HALF = rf"{re.escape(TEMPORARY)}(?:\d+-)?"
 _PICTURE = r"[0-9a-f]{32}\.[^\W_]+"
 
-# s and a number are those of the writer of a segment, w of one of later vectors, c of one that rewrites.
+# s<number>: written with a segment; w: vectors added later; c: rewritten by compaction or erasing.
 DATA_FILE = re.compile(
     rf"(?:{_HALF})?(?:s\d{{8,}}(?:-[0-9a-f]{{32}})?|[cw][0-9a-f]+)(?:-\w{{0,16}}-e\d+)?\.parquet"
 )
@@ -34,7 +34,7 @@ HALF_CACHE_FILE = re.compile(rf"{_HALF}(?:manifest\.json|g\d+\.\w+)")
 HALF_CODES_FILE = re.compile(rf"{_HALF}(?:ivf\.json|i\d+\.\w+)")
 
 PLACES = "places"
-"""The folder in index/ of what is looked up by track."""
+"""The folder in index/ for columns that are looked up by track or frame."""
 
 _NUMBER = re.compile(r"[0-9]+")
 _INDEX_FOLDER = re.compile(r"\w{0,16}-e\d+")
@@ -45,12 +45,12 @@ _IN_DATA = re.compile("|".join(TABLES))
 _ANY = re.compile(r".*", re.DOTALL)
 _PUT_IT_THERE = "put what it leads to in its place"
 _LISTED_PICTURE = re.compile(rf"{ALBUM}/[0-9]+/{_PICTURE}")
-# Every snapshot asks this of every listed file: no more than what keeps a path in its folder.
+# Checked for every listed file in every snapshot: only what it takes to keep a path in its folder.
 _LISTED_DATA = re.compile(rf"{DATA}/(?:{'|'.join(TABLES)})/[csw][^/]*")
 
 
 def files_named(folder: Path, name: re.Pattern[str]) -> list[Path]:
-    """Files in a folder whose whole names fit, none where there is none; a link counts as a file."""
+    """Files in a folder whose whole names match; none if the folder is missing. Links count as files."""
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         return [
             folder / entry.name
@@ -66,7 +66,7 @@ def pictures_in(album: Path) -> list[Path]:
 
 
 def index_folders(index: Path) -> list[Path]:
-    """Those in index/ of one exit of one model each."""
+    """The folders in index/ that belong to one exit of one model each."""
     return _folders_named(index, _INDEX_FOLDER)
 
 
@@ -81,7 +81,7 @@ def _folders_named(folder: Path, name: re.Pattern[str]) -> list[Path]:
 
 
 def check_data_files(root: Path, listed: Iterable[str]) -> None:
-    """Raise LibraryDamaged for the first path of a data file in a catalog that leads to anything else."""
+    """Raise LibraryDamaged for the first listed path that cannot be a data file of the library."""
     fits = _LISTED_DATA.fullmatch
     for path in listed:
         if not (isinstance(path, str) and fits(path)):
@@ -89,10 +89,10 @@ def check_data_files(root: Path, listed: Iterable[str]) -> None:
 
 
 def picture_file(root: Path, listed: str) -> Path:
-    """The picture file that a catalog lists.
+    """The absolute path of a picture file that a catalog lists.
 
     Raises:
-        LibraryDamaged: no picture of the library can lie there, or a link is in its place.
+        LibraryDamaged: the path cannot be that of a picture of the library, or it or its folder is a link.
     """
     if not (isinstance(listed, str) and _LISTED_PICTURE.fullmatch(listed)):
         raise _not_ours(root, "exemplars", listed)
@@ -111,10 +111,10 @@ def _not_ours(root: Path, table: str, listed: object) -> LibraryDamaged:
 
 
 def check_folders(root: Path, write: bool) -> None:
-    """Raise LibraryDamaged where a link is in the place of what is written or deleted in.
+    """Raise LibraryDamaged if a file or folder that will be written to, or deleted from, is a link.
 
     Args:
-        write: False for a library that is only read, of which nothing but index/ and locks/ is written.
+        write: False for a library opened for reading only; then only index/ and locks/ are written to.
     """
     remade = [*_links(root, _REMADE), *_links(root / INDEX, _IN_INDEX)]
     for folder in (root / LOCKS, *index_folders(root / INDEX)):
@@ -126,13 +126,13 @@ def check_folders(root: Path, write: bool) -> None:
 
 
 def check_no_link(path: Path) -> None:
-    """Raise LibraryDamaged where a file or folder that a library keeps is a link."""
+    """Raise LibraryDamaged if a file or folder that a library keeps is a link."""
     if path.is_symlink():
         raise _is_link(path, _PUT_IT_THERE)
 
 
 def _links(folder: Path, name: re.Pattern[str] = _ANY) -> list[Path]:
-    # What may not be listed is told where it is needed.
+    # A folder that may not be listed is reported later, when it is needed.
     with suppress(OSError), os.scandir(folder) as entries:
         return [folder / entry.name for entry in entries if entry.is_symlink() and name.fullmatch(entry.name)]
     return []

@@ -1,4 +1,4 @@
-"""Columns of the Parquet files: numpy columns enter, Arrow tables of one fixed schema per table leave."""
+"""Numpy columns come in; Arrow tables for the Parquet files go out, with one fixed schema per table."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 TABLES = ("frames", "tracks", "boxes", "crops", "pictures", "embeddings")
 LOCAL_BITS = 32
 CUT = np.dtype("<i4")
-"""How the catalog keeps the number of a frame that begins another shot."""
+"""How the catalog stores the number of a frame that begins a new shot."""
 ENDS_SHAPE = (2, 9, 16)
-"""Of a video's first and last sampled picture the brightness, uint8, in so many rows and columns."""
+"""Shape (2, rows, columns) of the brightness, uint8, of a video's first and last sampled picture."""
 BEST_FIRST = "quality DESC, crop_id"
-"""How SQL orders the crops of a track so that the best comes first."""
+"""ORDER BY clause that puts the best crop of a track first."""
 
 
 def _fields(*columns: tuple[str, pa.DataType]) -> pa.Schema:
@@ -56,7 +56,7 @@ CROPS = _fields(
 )
 
 PICTURES = _fields(("segment", pa.int32()), ("frame", pa.int64()), ("picture", pa.string()))
-"""File names of the frames of folders of pictures; films have none."""
+"""Which file each frame of a folder of pictures is; films have no rows here."""
 
 _NUMPY: dict[pa.DataType, type[np.generic]] = {
     pa.int32(): np.int32,
@@ -65,7 +65,7 @@ _NUMPY: dict[pa.DataType, type[np.generic]] = {
     pa.float64(): np.float64,
     pa.string(): np.object_,
 }
-"""NumPy's type of a column's. Arrow's own answer loads pandas before version 26, which may not be there."""
+"""NumPy type of each column type. Arrow's own conversion loads pandas before version 26, if it is there."""
 
 _DELTA = "DELTA_BINARY_PACKED"
 _SPLIT = "BYTE_STREAM_SPLIT"
@@ -78,9 +78,9 @@ class TableFormat:
 
     Attributes:
         schema: its columns.
-        encoding: Parquet encoding of the columns that have a better one than plain.
-        statistics: columns with minimum and maximum per row group, so that predicates prune.
-        group_rows, group_bytes: a row group is closed when either is reached.
+        encoding: Parquet encoding of the columns for which plain is not best.
+        statistics: columns with minimum and maximum per row group, which let readers skip groups.
+        group_rows, group_bytes: a row group ends when either is reached.
     """
 
     schema: pa.Schema
@@ -91,7 +91,7 @@ class TableFormat:
 
     @property
     def compression(self) -> dict[str, str]:
-        """By column: what is compressed already stays as it is."""
+        """Compression by column; JPEGs, which are compressed already, get none."""
         leaves = {"vector": "vector.list.element"}
         return {leaves.get(f.name, f.name): "none" if f.name == "jpeg" else "zstd" for f in self.schema}
 
@@ -129,7 +129,7 @@ _FIXED = {
             **_BOX_ENCODING,
         },
         ("segment", "crop_id", "track_id", "time"),
-        # Small: a query that refines a few crops here and there reads whole groups.
+        # Small groups: a query that looks at a few scattered crops reads whole groups.
         512,
         1 << 20,
     ),
@@ -138,7 +138,7 @@ _FIXED = {
 
 
 def embeddings_schema(dim: int) -> pa.Schema:
-    """Columns of an embeddings file whose vectors have `dim` numbers."""
+    """Columns of an embeddings file with vectors of length `dim`."""
     element = pa.field("element", pa.float32(), nullable=False)
     return _fields(
         ("segment", pa.int32()),
@@ -149,7 +149,7 @@ def embeddings_schema(dim: int) -> pa.Schema:
 
 
 def table_format(table: str, dim: int | None = None) -> TableFormat:
-    """The format of a table; embeddings need the length of their vectors."""
+    """The format of a table; for embeddings, `dim` is the length of the vectors (ValueError without)."""
     if table != "embeddings":
         return _FIXED[table]
     if dim is None or dim <= 0:
@@ -164,7 +164,7 @@ def table_format(table: str, dim: int | None = None) -> TableFormat:
 
 
 def pack_ids(segment: int, local: ArrayLike) -> NDArray[np.int64]:
-    """Ids that are unique in the library: segment << 32 | local."""
+    """Ids that are unique in the library: segment << 32 | local; ValueError unless local is in [0, 2**32)."""
     numbers = np.asarray(local, np.int64)
     if numbers.size and (numbers.min() < 0 or numbers.max() >= 1 << LOCAL_BITS):
         raise ValueError(f"local ids lie in [0, 2**{LOCAL_BITS}), got {numbers.min()} to {numbers.max()}")
@@ -172,12 +172,12 @@ def pack_ids(segment: int, local: ArrayLike) -> NDArray[np.int64]:
 
 
 def segment_of(ids: ArrayLike) -> NDArray[np.int32]:
-    """The segment that a track or crop id belongs to."""
+    """The segment of each track or crop id."""
     return (np.asarray(ids, np.int64) >> LOCAL_BITS).astype(np.int32)
 
 
 def to_arrow(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
-    """An Arrow table of exactly `schema`; ValueError names the columns that are missing, new or unequal."""
+    """An Arrow table of exactly `schema`; ValueError if columns are missing, unknown or unequal in length."""
     wanted, given = set(schema.names), set(columns)
     if wanted != given:
         raise ValueError(
@@ -205,9 +205,9 @@ def _column(values: Any, kind: pa.DataType) -> pa.Array:
 
 
 def vectors_of(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float32]:
-    """The (N, dim) float32 rows of a vector column, without a copy where Arrow holds them in one piece."""
+    """The (N, dim) float32 rows of a vector column, without a copy if Arrow holds them in one piece."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     size = whole.type.list_size
-    # Not `flatten`, for which pyarrow loads its functions.
+    # Not `flatten`, which makes pyarrow load its compute functions.
     numbers = whole.values.slice(whole.offset * size, len(whole) * size)
     return numbers.to_numpy(zero_copy_only=False).reshape(len(whole), size)

@@ -1,7 +1,7 @@
-"""Segments: frames, tracks, boxes, crops and vectors of one video enter, one atomic commit leaves.
+"""Frames, tracks, boxes, crops and vectors of one video come in; one atomic commit makes them visible.
 
-A crash at any point leaves the library as it was or with the segment complete: files are written beside their
-final names, and until the one catalog transaction lists them they do not exist for a reader.
+After a crash at any point the library is as before, or has the complete segment: readers see no file before
+one catalog transaction lists all of them.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _IS_LISTED = "SELECT 1 FROM files WHERE path = :path"
 
 
 class FileSet:
-    """The unlisted files of one writer, under a lock that tells sweeps to leave them alone.
+    """The unlisted files of one writer, with a lock that tells sweeps to leave them alone.
 
-    No name is given twice, so that whatever is made from a file can be kept under its name: numbers are given
-    again where an older catalog was put back, and the part of a name that is drawn is not.
+    No file name is ever used twice, so that data derived from a file can be cached under its name. Segment
+    numbers alone would not do: they repeat after an older catalog was restored.
 
     Args:
-        token: no other writer that lives has the same.
-        drawn: what the files' names hold besides the token, where that is not drawn itself.
+        token: beginning of the file names, unique among living writers.
+        drawn: a random part of the names, if the token is not random itself.
     """
 
     def __init__(self, place: Place, token: str, drawn: str = "") -> None:
@@ -72,7 +72,7 @@ class FileSet:
         exit: int | None = None,
         dim: int | None = None,
     ) -> int:
-        """Append rows to the file of a table (embeddings: of a table, model and exit); how many."""
+        """Append rows to the file of a table (for embeddings: of a model and exit); return how many."""
         key = (table, model_hash, exit)
         with write_errors(self.place.root):
             if key not in self._files:
@@ -83,11 +83,11 @@ class FileSet:
             return self._files[key].add(columns)
 
     def rows(self, table: str) -> int:
-        """Rows added so far to a table."""
+        """How many rows were added to a table so far."""
         return sum(file.rows for (name, _, _), file in self._files.items() if name == table)
 
     def finish(self) -> list[dict[str, Any]]:
-        """Bring all files to their final names; what the catalog is to list."""
+        """Complete all files under their final names; return what the catalog must list, see `list_files`."""
         listed = []
         with write_errors(self.place.root):
             for (table, model_hash, exit), file in self._files.items():
@@ -107,9 +107,9 @@ class FileSet:
         return listed
 
     def discard(self) -> bool:
-        """Remove all files and let go of the lock; False where they are listed after all, and therefore stay.
+        """Delete all files and drop the lock; keep the files and return False if the catalog lists them.
 
-        An interrupt may arrive after the catalog has committed and before its caller knows.
+        It may list them if an interrupt came after the commit but before the caller knew of it.
         """
         paths = [str(file.path.relative_to(self.place.root)) for file in self._files.values()]
         with self.place.catalog.read() as tx:
@@ -121,18 +121,18 @@ class FileSet:
         return not listed
 
     def release(self) -> None:
-        """Let go of the lock: the files are listed, or gone."""
+        """Drop the lock; by now the files are listed or deleted."""
         self._files = {}
         self._lock.release()
 
 
 def file_safe(model_hash: str) -> str:
-    """The start of a model hash, as a part of a file name."""
+    """The beginning of a model hash in a form that fits into file names."""
     return "".join(c if c.isalnum() else "_" for c in model_hash[:16])
 
 
 def list_files(tx: Transaction, listed: Sequence[Mapping[str, Any]]) -> None:
-    """Make finished files visible."""
+    """List finished files in the catalog; `listed` as `FileSet.finish` returns it."""
     for entry in listed:
         values = {key: value for key, value in entry.items() if key != "segment_rows"}
         file_id = int(tx.scalar(_LIST_FILE, **values))
@@ -146,10 +146,10 @@ def list_files(tx: Transaction, listed: Sequence[Mapping[str, Any]]) -> None:
 
 
 class SegmentWriter:
-    """Writes what one video gave; leaving the block without `commit` aborts.
+    """Writes the segment of one video; leaving its `with` block without `commit` aborts.
 
     Attributes:
-        segment: the number that track and crop ids carry in their upper 32 bits (see `pack`).
+        segment: its number, which track and crop ids carry in their upper 32 bits (see `pack`).
     """
 
     def __init__(self, place: Place, content_hash: str, settings_hash: str) -> None:
@@ -167,7 +167,7 @@ class SegmentWriter:
         self._done = False
 
     def pack(self, local: ArrayLike) -> NDArray[np.int64]:
-        """Library-wide track or crop ids from numbers that count within this segment."""
+        """Library-wide track or crop ids from numbers within this segment."""
         return pack_ids(self.segment, local)
 
     def add_frames(self, frame: ArrayLike, pts: ArrayLike, time: ArrayLike) -> None:
@@ -175,15 +175,15 @@ class SegmentWriter:
         self._add("frames", {"frame": frame, "pts": pts, "time": time})
 
     def add_pictures(self, frame: ArrayLike, picture: Sequence[str]) -> None:
-        """Append which file each of some frames (N,) is, of a folder of pictures."""
+        """Append the file name of each frame (N,) of a folder of pictures."""
         self._add("pictures", {"frame": frame, "picture": picture})
 
     def add_cuts(self, frames: Sequence[int]) -> None:
-        """Append the numbers of frames that begin another shot, in any order."""
+        """Append the numbers of frames that begin a new shot, in any order."""
         self._cuts += frames
 
     def put_ends(self, ends: NDArray[np.uint8]) -> None:
-        """The brightness (2, 9, 16) of the first and the last picture that were sampled."""
+        """Set the brightness (2, 9, 16), uint8, of the first and the last sampled picture."""
         if ends.shape != ENDS_SHAPE or ends.dtype != np.uint8:
             raise ValueError(f"ends are uint8 of {ENDS_SHAPE}, got {ends.dtype} of {ends.shape}")
         self._ends = ends.tobytes()
@@ -219,12 +219,13 @@ class SegmentWriter:
         self._files.add(table, {"segment": np.full(rows, self.segment, np.int32), **columns})
 
     def commit(self, video: VideoRow) -> str:
-        """Make the segment visible and retire what it replaces; the video's name in the library.
+        """Make the segment visible and retire what it replaces; return the video's name in the library.
 
-        Copies of the file that were indexed before share the segment.
+        All files with the same content share the new segment.
 
         Raises:
-            LibraryWriteError: the disk is full or the like; the library is as it was before.
+            ValueError: already committed or aborted, or the video has another content hash.
+            LibraryWriteError: for example a full disk; the library is as before.
         """
         if self._done:
             raise ValueError(f"segment {self.segment} is already committed or aborted")
@@ -252,7 +253,7 @@ class SegmentWriter:
         return name
 
     def _go_live(self, tx: Transaction, counts: Mapping[str, int]) -> None:
-        """Let readers see the segment, which has so many rows of each table."""
+        """Make the segment live and store how many rows of each table it has."""
         cuts = np.unique(np.array(self._cuts, CUT)).tobytes() or None
         if not tx.run(_GO_LIVE, segment=self.segment, cuts=cuts, ends=self._ends, **counts):
             raise LibraryWriteError(
@@ -260,11 +261,11 @@ class SegmentWriter:
             )
 
     def abort(self) -> None:
-        """Leave no trace but a number that is never used again."""
+        """Delete all that was written; only the segment's number stays used up."""
         if self._done:
             return
         self._done = True
-        if self._files.discard():  # before the catalog: a full disk needs the room
+        if self._files.discard():  # before changing the catalog: a full disk needs the room
             with self._place.catalog.write() as tx:
                 tx.run(_GIVE_UP, segment=self.segment)
 
@@ -280,13 +281,13 @@ class SegmentWriter:
         try:
             self.abort()
         except LibraryWriteError as exc:
-            # The first error tells the user more than the second; the sweep finishes what abort could not.
+            # The first error is the one that the user needs; a sweep finishes what `abort` could not.
             assert error is not None
             error.add_note(f"giving the segment up failed too: {exc}")
 
 
 class EmbeddingsWriter:
-    """Adds vectors of another exit or model to crops already stored, many segments in one file."""
+    """Adds vectors of one exit of a model to stored crops, those of many segments in one file."""
 
     def __init__(self, place: Place, model_hash: str, exit: int) -> None:
         self._place = place
@@ -300,7 +301,7 @@ class EmbeddingsWriter:
         add_vectors(self._files, self._model_hash, self._exit, crop_id, track_id, vectors, None)
 
     def commit(self) -> int:
-        """Make the vectors visible; how many."""
+        """Make the vectors visible and return how many; ValueError after an earlier commit or abort."""
         if self._done:
             raise ValueError("these embeddings are already committed or aborted")
         rows = self._files.rows("embeddings")
@@ -311,7 +312,7 @@ class EmbeddingsWriter:
             listed = self._files.finish()
             with self._place.catalog.write() as tx:
                 list_files(tx, listed)
-                # The videos may have been replaced while their vectors were computed.
+                # The videos may have been removed or replaced while their vectors were computed.
                 videos.retire_dead_files(tx, tx.bump("data"))
         except BaseException:
             self.abort()
@@ -321,7 +322,7 @@ class EmbeddingsWriter:
         return rows
 
     def abort(self) -> None:
-        """Leave no trace."""
+        """Delete all that was written, unless it is committed."""
         if not self._done:
             self._done = True
             self._files.discard()
@@ -342,7 +343,11 @@ def add_vectors(
     vectors: NDArray[np.float32],
     segment: int | None,
 ) -> None:
-    """Append vectors to the embeddings file of a model and exit, checked."""
+    """Check vectors (N, dim) of N crops and append them to the embeddings file of a model and exit.
+
+    Raises:
+        ValueError: wrong shape, NaN or infinity, or a crop of another segment than `segment` (None: any).
+    """
     rows = np.asarray(vectors, np.float32)
     crop_ids = np.asarray(crop_id, np.int64)
     if rows.ndim != 2 or len(rows) != len(crop_ids):

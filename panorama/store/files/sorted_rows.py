@@ -1,10 +1,10 @@
-"""Some columns of a Parquet file in order of a key: the file enters, rows that can be looked up by it leave.
+"""A Parquet file comes in; some of its columns go out as rows sorted by a key, for fast lookup.
 
-The key is the track, of frames the segment and the number, `segment << 32 | frame`.
+The key is the track id; for frames it is `segment << 32 | frame`.
 
-A Parquet file is read in groups of many thousand rows; a question about a few hundred tracks needs a few rows
-of each. The columns it needs lie in index/ as plain arrays, one file beside each Parquet file, mapped when
-asked for. Like the files they are made from they never change, and they may be deleted at any time.
+Parquet files are read in groups of many thousand rows, but a query about a few hundred tracks needs a few
+rows of each. So the columns it needs are stored in index/ as plain arrays, one file per Parquet file, and
+memory-mapped on use. Like their Parquet files they never change, and they may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from panorama.store.files.schema import LOCAL_BITS
 
 FORMAT = 2
 PIECE_ROWS = 1 << 16
-"""Rows read between two looks at whether a query is waiting."""
+"""Rows read between two calls of `wait`, which lets queries go first."""
 SMALL_ROWS = 4096
-"""Files of so few rows, which the next compaction replaces, are read as they are."""
+"""Files with at most this many rows are read directly: the next compaction replaces them."""
 
 SPAN = np.dtype(
     [
@@ -53,22 +53,22 @@ COLUMNS = {"tracks": SPAN, "crops": VIEW, "boxes": BOX, "frames": MOMENT}
 
 @dataclass(frozen=True, slots=True)
 class SortedRows:
-    """Rows of one file in order of their key, those of one key in order of time.
+    """Rows of one file sorted by key, rows of the same key by time.
 
     Attributes:
         keys: (N,) int64, ascending.
-        rows: (N,) of one of COLUMNS.
+        rows: (N,) of one of the types in COLUMNS.
     """
 
     keys: NDArray[np.int64]
     rows: NDArray[np.void]
 
     def find(self, wanted: NDArray[np.int64], stops: NDArray[np.int64] | None = None) -> NDArray[np.intp]:
-        """Numbers, ascending, of the rows of some keys (K,), ascending.
+        """The row numbers, ascending, of all rows with the wanted keys (K,), ascending.
 
         Args:
-            stops: (K,) the rows of each key and of those that follow it up to this one, which is not meant;
-                no key may be meant twice. None for the keys themselves.
+            stops: (K,) ends of ranges: find the keys in [wanted, stop). Ranges must not overlap. None to find
+                only the keys themselves.
         """
         stops = wanted + 1 if stops is None else stops
         if not len(self.keys) or not len(wanted):
@@ -87,12 +87,12 @@ def frame_ids(segments: NDArray[np.integer], frames: NDArray[np.int64]) -> NDArr
 
 
 def folder_of(root: Path) -> Path:
-    """Where the arrays of a library lie."""
+    """The folder of a library's arrays."""
     return root / INDEX / PLACES
 
 
 def kept_rows(root: Path, path: str, table: str) -> SortedRows | None:
-    """The columns of one Parquet file, None where they are not kept although the file is large."""
+    """The columns of one Parquet file; None if the file is large and its arrays are not stored."""
     found = _mapped(_kept(root, path, table), COLUMNS[table])
     if found is not None:
         return found
@@ -102,12 +102,13 @@ def kept_rows(root: Path, path: str, table: str) -> SortedRows | None:
 
 
 def open_rows(root: Path, path: str, table: str, wait: Callable[[], None] = lambda: None) -> SortedRows:
-    """The columns of one Parquet file; made, and kept where it is worth it, if they are not there.
+    """The columns of one Parquet file; if they are not stored, compute them and store those of large files.
 
     Args:
         root: the library's directory.
-        table: whose file it is, one of COLUMNS.
-        wait: called between pieces of the making.
+        path: of the Parquet file.
+        table: the table of that file, one of COLUMNS.
+        wait: called after each piece that is read.
     """
     kept = _kept(root, path, table)
     found = _mapped(kept, COLUMNS[table])
@@ -116,14 +117,14 @@ def open_rows(root: Path, path: str, table: str, wait: Callable[[], None] = lamb
     made = _read(path, table, wait)
     if len(made.keys) <= SMALL_ROWS:
         return made
-    # No room or no permission: answers do not depend on it.
+    # Ignore a full disk or missing permission: answers do not depend on the stored arrays.
     with contextlib.suppress(OSError):
         write_atomically(kept, made.keys.data, made.rows.data)
     return _mapped(kept, COLUMNS[table]) or made
 
 
 def forget_others(root: Path, files: Iterable[tuple[str, str]]) -> None:
-    """Delete the arrays of all files but some: (table, path)."""
+    """Delete all arrays except those of the given files, (table, path)."""
     wanted = {_kept(root, path, table) for table, path in files}
     for old in files_named(folder_of(root), PLACES_FILE):
         if old not in wanted:
@@ -136,7 +137,7 @@ def _kept(root: Path, path: str, table: str) -> Path:
 
 def _mapped(path: Path, kind: np.dtype) -> SortedRows | None:
     try:
-        # A plain array over the map: np.memmap's bookkeeping costs more than a small slice.
+        # As a plain array: the bookkeeping of np.memmap costs more than a small slice.
         raw = np.asarray(np.memmap(path, np.uint8, "r"))
     except (OSError, ValueError):
         return None

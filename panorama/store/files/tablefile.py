@@ -1,4 +1,4 @@
-"""One Parquet file in the making: columns enter, row groups of a sensible size reach the disk."""
+"""Columns come in piece by piece; one Parquet file with row groups of a sensible size goes out."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from panorama.store.files.schema import TableFormat, to_arrow
 
 
 class TableFile:
-    """Writes `folder/name` through a temporary file beside it; memory holds one row group at most.
+    """Writes `folder/name` through a temporary file beside it; memory holds about one row group.
 
     Attributes:
-        path: the final name, which exists only after `finish`.
-        rows: rows added so far.
-        segment_rows: rows added so far by segment.
+        path: the final path, which exists only after `finish`.
+        rows: number of rows added so far.
+        segment_rows: the same by segment.
     """
 
     def __init__(self, folder: Path, name: str, form: TableFormat) -> None:
@@ -47,7 +47,7 @@ class TableFile:
         )
 
     def add(self, columns: Mapping[str, Any]) -> int:
-        """Append rows; how many."""
+        """Append rows and return how many."""
         table = to_arrow(self._form.schema, columns)
         if not len(table):
             return 0
@@ -67,14 +67,14 @@ class TableFile:
 
     def _flush(self) -> None:
         if self._pending:
-            # In equal parts: what is a little more than one row group is not one and a tiny one.
+            # Equal parts: slightly more rows than one group must not become a full and a tiny group.
             parts = max(1, round(self._pending_rows / self._form.group_rows))
             size = -(-self._pending_rows // parts)
             self._writer.write_table(pa.concat_tables(self._pending), row_group_size=size)
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
 
     def finish(self) -> int:
-        """Complete the file under its final name, safe against a power cut; its size in bytes."""
+        """Complete the file under its final name, safe against a power cut; return its size in bytes."""
         self._flush()
         self._writer.close()
         self._file.flush()
@@ -86,11 +86,11 @@ class TableFile:
         return size
 
     def discard(self) -> None:
-        """Remove whatever there is of the file."""
+        """Delete the file, temporary or final."""
         self._pending = []
-        # Nobody needs the Parquet footer, but a writer that is closed would write it, even to a full disk.
+        # Closing the writer would write the Parquet footer, which nobody needs, even to a full disk.
         self._writer.is_open = False
-        with contextlib.suppress(OSError):  # what a full disk did not take when it was written
+        with contextlib.suppress(OSError):  # a full disk refuses what is still buffered
             self._file.close()
         self._temporary.unlink(missing_ok=True)
         self.path.unlink(missing_ok=True)

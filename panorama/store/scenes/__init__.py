@@ -1,1 +1,1 @@
-"""A snapshot enters; where and when tracks were seen, and which videos show one scene, leaves."""
+"""A snapshot comes in; where and when tracks were seen, and which videos show one scene, goes out."""

@@ -1,4 +1,4 @@
-"""Track ids enter; when those tracks were in sight, and when and where their crops were taken, leaves."""
+"""Track ids come in; when these tracks were in view, and when and where their crops were taken, goes out."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from panorama.store.scenes.scenes import Scenes, find_scenes
 from panorama.store.snapshot import Snapshot
 
 MANY_FILES = 64
-"""Of more files, which compaction has not joined yet, DuckDB reads the few that hold what is asked for."""
+"""With more files than this, not yet merged by compaction, DuckDB reads the few files that are needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """All samples of some tracks, and the frames from the first to the last of each, none twice.
+    """All samples of some tracks, and every frame from the first to the last of each track, once.
 
     Attributes:
-        track_ids: (B,) int64, ascending, the track of each sample; boxes: (B,) of BOX, in order of time.
+        track_ids: (B,) int64, ascending, the track of each sample; boxes: (B,) of BOX, by track and time.
         frame_ids: (F,) int64, `segment << 32 | frame`; times: (F,) float64 seconds.
         ids: (T,) int64, ascending, of the tracks; spans: (T,) of SPAN.
     """
@@ -46,9 +46,9 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class TrackPlaces:
-    """Spans of tracks, in order of id, and their views, in order of track and time.
+    """Spans of tracks, in order of id, and their views (crops), in order of track and time.
 
-    Times run on in videos that go on with another one (see `Scenes`).
+    In videos that continue another one, times continue, too (see `Scenes`).
 
     Attributes:
         track_ids: (T,) int64; start_seconds, end_seconds: (T,) float64.
@@ -64,10 +64,10 @@ class TrackPlaces:
 
 
 class PlaceTables:
-    """Rows of the tables of one snapshot, looked up by track: tracks, crops, boxes and frames.
+    """Looks up rows of one snapshot by track, in the tables tracks, crops, boxes and frames.
 
     Args:
-        before: those of an earlier snapshot; what both hold stays open.
+        before: the tables of an earlier snapshot; files that both hold stay open.
     """
 
     def __init__(self, snapshot: Snapshot, before: PlaceTables | None = None) -> None:
@@ -82,13 +82,13 @@ class PlaceTables:
             self._open = {file: rows for file, rows in before._open.items() if file in wanted}
 
     def prepare(self, wait: Callable[[], None] = lambda: None) -> None:
-        """Make what look-ups read, and delete what they no longer read; `wait` is called between pieces."""
+        """Make the arrays for lookups and delete those no longer needed; `wait` is called between pieces."""
         for table in COLUMNS:
             self._tables(table, wait)
         forget_others(self.snapshot.root, _files(self.snapshot))
 
     def spans(self, track_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
-        """Ids (T,), ascending, and rows (T,) of SPAN of those of the tracks that the snapshot holds."""
+        """Ids (T,), ascending, and rows (T,) of SPAN of the given tracks; unknown tracks are left out."""
         return self._rows("tracks", track_ids)
 
     def views(self, track_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
@@ -109,7 +109,7 @@ class PlaceTables:
         return self._rows("boxes", track_ids)
 
     def places(self, track_ids: NDArray[np.int64]) -> TrackPlaces:
-        """Where some tracks were; those that the snapshot does not hold are left out."""
+        """When and where some tracks were; unknown tracks are left out."""
         ids, spans = self.spans(track_ids)
         owners, views = self.views(track_ids)
         boxes = np.stack([views[side] for side in ("x1", "y1", "x2", "y2")], axis=1)
@@ -118,7 +118,10 @@ class PlaceTables:
         return TrackPlaces(ids, *spans_seconds, owners, views["time"] + views_since, boxes)
 
     def shots(self, track_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(T,) a number for each track of the snapshot, the same for those of one shot, over files."""
+        """(T,) a number for each track, equal for tracks of the same shot, which may span several files.
+
+        All tracks must be in the snapshot.
+        """
         segments, cuts = segment_of(track_ids), self.snapshot.cuts
         found = frame_ids(segments, np.zeros(len(segments), np.int64))
         several = np.isin(segments, segment_of(cuts))
@@ -132,16 +135,19 @@ class PlaceTables:
 
     @property
     def scenes(self) -> Scenes:
-        """Which shots are one scene."""
+        """Which shots form one scene; computed on first use."""
         if self._scenes is None:
             self._scenes = find_scenes(self.snapshot)
         return self._scenes
 
     def followed(self, track_ids: NDArray[np.int64], most: int) -> Followed | None:
-        """What it takes to follow some tracks through every frame.
+        """The data to follow some tracks through every frame.
 
         Args:
-            most: of boxes and of frames; None for more of either, and where their columns are not kept.
+            most: the largest number of boxes, and of frames.
+
+        Returns:
+            None if there are more, or if the arrays of boxes or frames are not stored.
         """
         tracks, spans = self.spans(track_ids)
         if max(int(spans["samples"].sum()), int((spans["end_frame"] - spans["start_frame"]).sum())) > most:
@@ -158,7 +164,7 @@ class PlaceTables:
         return Followed(owners, boxes, np.concatenate(ids), np.concatenate(times), tracks, spans)
 
     def _are_kept(self, table: str) -> bool:
-        """Whether looking something up in a table reads no more than that."""
+        """Whether lookups in a table need to read only the rows found: all its large files have arrays."""
         files = self.snapshot.files[table]
         if table in self._lacking or len(files) > MANY_FILES:
             return False
@@ -189,11 +195,11 @@ class PlaceTables:
         owners = np.empty(sum(len(at) for _, at in parts), np.int64)
         found = np.empty(len(owners), COLUMNS[table])
         start = 0
-        for file, at in parts:  # numpy joins columns of several kinds slowly
+        for file, at in parts:  # not np.concatenate, which is slow for structured arrays
             stop = start + len(at)
             owners[start:stop], found[start:stop] = file.keys[at], file.rows[at]
             start = stop
-        if len(parts) > 1:  # files hold segments, each a whole one, but in no order
+        if len(parts) > 1:  # each file holds whole segments, but files are in no order
             order = np.argsort(owners, kind="stable")
             owners, found = owners[order], found[order]
         return owners, found
@@ -205,7 +211,10 @@ def _stretches(
     owners: NDArray[np.int64],
     boxes: NDArray[np.void],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Frame ids [start, stop), ascending and apart, that hold every frame and sample of some tracks (T,)."""
+    """Ranges of frame ids, starts and stops, ascending and disjoint, that cover some tracks (T,).
+
+    They hold every frame from the start to the end of each track, and every sample.
+    """
     if not len(track_ids):
         return track_ids, track_ids
     segments = segment_of(track_ids)

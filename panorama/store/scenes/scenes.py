@@ -1,16 +1,17 @@
-"""How videos begin and end enters; which of their shots show one scene, whichever files they lie in, leaves.
+"""The first and last pictures of videos come in; which of their shots show one scene, across files, goes out.
 
-Recorders cut what one camera sees into files, of ten seconds or of an hour. Where a video begins as another
-one of its size ended, the camera is the same: both are of one site. That is seen, not told: names of cameras
-are those of folders, and a folder may hold anything. What a site shows in a day is a scene: on another day
-its light is another. Of which day a video is its wall clock says, or else the folder that it lies in.
+Recorders cut the recording of one camera into files of ten seconds or of an hour. If a video begins with the
+picture with which another one of the same size ended, both are from one camera: they show one site. The
+pictures decide this, not the camera names: these come from folders, and a folder may hold anything. A scene
+is what a site shows on one day; on another day the light differs. The clock of a video gives its day, or else
+the folder that it is in.
 
-Videos are taken in the order of their names, numbers in them by their value, as recorders name them. Each is
-compared with a few before it, then with the last one of every scene that was met lately; so files of several
-cameras may lie between each other. Only the last shot of a video and the first of another touch.
+Videos are taken in the order of their names, with numbers compared by value, as recorders name them. Each is
+compared with a few videos before it, then with the last video of every recent scene, so that files of several
+cameras may alternate. Only the last shot of one video and the first shot of another can touch.
 
-A video that begins just as the last one of its scene ended goes on with its shot, if the wall clock of both,
-where it is known, does not say otherwise.
+A video that begins exactly as the last one of its scene ended continues its shot, unless their clocks, if
+both are known, contradict.
 """
 
 from __future__ import annotations
@@ -27,34 +28,37 @@ from panorama.store.scenes.sites import Chains, chains_of, same_sites
 from panorama.store.snapshot import Snapshot
 
 TURNS = ((1, 1), (2, 4), (5, 16))
-"""How far before each are the videos that it is compared with first: cameras that write files in turn."""
+"""Each video is compared first with those this many places before it, range by range.
+
+That suits cameras that write their files in turn.
+"""
 
 PAIRS = 1 << 14
-"""Videos compared at once: so many that the work is in numpy, so few that they fit a cache."""
+"""Pairs of videos compared at a time: enough to keep the work in numpy, few enough to fit a cache."""
 
 LATELY = 32
-"""And scenes, if it is none of these: cameras whose folders follow each other hour by hour."""
+"""Then it is compared with this many recent scenes: cameras may have one folder per hour, in turn."""
 
 ALIKE_SHARE = 0.7
-"""A scene is the same if so much of the picture is: people may stand before the rest of it."""
+"""A scene is the same if this part of the picture is: people may cover the rest."""
 
 GOES_ON_SHARE = 0.9
-"""And a shot goes on if so much is: who stood there stands there still."""
+"""A shot continues if this part of the picture is the same: people have hardly moved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenes:
-    """Shots that are one scene or of one site with others, and videos that go on where another one ends.
+    """Shots that share a scene or a site with others, and videos that continue another one.
 
-    A shot is numbered by its video's segment and its place in it: `segment << 32 | shots before it`.
+    The number of a shot is `segment << 32 | shots before it in that segment`.
 
     Attributes:
-        shots: (J,) int64, ascending.
-        numbers: (J,) int64, the least number among the shots of its scene.
-        sites: (J,) int64, the same of its site.
-        goes_on: (J,) int64, the shot that it goes on with, over files; itself where it begins.
-        segments: (G,) int32, ascending, of videos that go on; before: (G,) int32 of the one that each goes on
-            with; seconds: (G,) how long that and what came before it lasts.
+        shots: (J,) int64, ascending; shots that share nothing with others may be missing.
+        numbers: (J,) int64, the scene of each shot: the least number among the scene's shots.
+        sites: (J,) int64, the site of each shot, likewise.
+        goes_on: (J,) int64, the earliest shot that each continues, across files; itself if it continues none.
+        segments: (G,) int32, ascending, of the videos that continue another one; before: (G,) int32, the
+            segment that each continues; seconds: (G,) total length of all that it continues.
     """
 
     shots: NDArray[np.int64]
@@ -66,23 +70,23 @@ class Scenes:
     seconds: NDArray[np.float64]
 
     def of(self, shots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(T,) the scene of each shot; of one that is alone, its own number."""
+        """(T,) the scene of each shot; its own number if it shares a scene with no other."""
         return looked_up(self.shots, self.numbers, shots, shots)
 
     def sites_of(self, scenes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(S,) the site of each scene; of one that is alone, its own number."""
+        """(S,) the site of each scene; its own number if it shares a site with no other."""
         return looked_up(self.shots, self.sites, scenes, scenes)
 
     def begun(self, shots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(T,) the shot of an earlier video that each goes on with; itself where there is none."""
+        """(T,) the earliest shot that each shot continues, across files; itself if it continues none."""
         return looked_up(self.shots, self.goes_on, shots, shots)
 
     def seconds_before(self, segments: NDArray[np.int32]) -> NDArray[np.float64]:
-        """(T,) what has to be added to times of some videos so that they run on; 0 of one that begins."""
+        """(T,) seconds to add to the times in each segment so that they continue those before; else 0."""
         return looked_up(self.segments, self.seconds, segments, 0.0)
 
     def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The videos that some go on with, and those that go on with one of these."""
+        """The segments that some segments continue, and those that continue one of them."""
         ahead = self.before[np.isin(self.segments, segments)]
         return np.concatenate([ahead, self.segments[np.isin(self.before, segments)]])
 
@@ -94,7 +98,7 @@ def find_scenes(snapshot: Snapshot) -> Scenes:
     chains = chains_of(ends, before)
     site = same_sites(ends, chains)
     later, apart = np.flatnonzero(before >= 0), np.flatnonzero(site != np.arange(len(site)))
-    # Shots that touch another file or another light of their site.
+    # Shots linked to another file, or to another chain of their site.
     touching = ends.first[later], ends.last[before[later]], chains.shots[apart], chains.shots[site[apart]]
     shots = np.unique(np.concatenate(touching))
     chain, day = _of_shots(ends, chains, shots)
@@ -113,7 +117,7 @@ def find_scenes(snapshot: Snapshot) -> Scenes:
 def _of_shots(
     ends: Ends, chains: Chains, shots: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """(J,) the chain of some first or last shots, and a number for their day."""
+    """(J,) the chain of each of some first or last shots, and (J,) a number for its day."""
     known = np.concatenate([ends.first, ends.last])
     order = np.argsort(known, kind="stable")
     place = order[np.searchsorted(known[order], shots)]
@@ -122,17 +126,20 @@ def _of_shots(
 
 
 def _least(groups: NDArray[np.intp], shots: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(J,) the least shot of each one's group: a video that comes first by name must not change others."""
+    """(J,) the least shot in the group of each shot.
+
+    Unlike the first by name, it stays when a video is added that comes first by name.
+    """
     least = np.full(int(groups.max(initial=-1)) + 1, np.iinfo(np.int64).max)
     np.minimum.at(least, groups, shots)
     return least[groups]
 
 
 def state_of(scenes: Scenes, snapshot: Snapshot, segments: NDArray[np.int32]) -> NDArray[np.int64]:
-    """(S, 6) what scenes there are to some segments.
+    """(S, 6) int64, all that the scenes say about each of some segments.
 
-    The scenes of the first and the last shot and their sites, the shot that it goes on with, and the
-    milliseconds before it.
+    Columns: scene of the first and of the last shot, site of each, the shot that the first one continues, and
+    the milliseconds before it.
     """
     first = segments.astype(np.int64) << LOCAL_BITS
     last = first + number_of_cuts(snapshot, segments)
@@ -143,18 +150,18 @@ def state_of(scenes: Scenes, snapshot: Snapshot, segments: NDArray[np.int32]) ->
 
 
 def _grouped(ends: Ends) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """(N,) the video that each begins as the end of, -1 for none; whether it goes on with its shot."""
+    """(N,) the video whose end each video begins with, -1 for none; (N,) whether it continues its shot."""
     before, same = _just_before(ends)
     goes_on, followed = np.zeros((2, len(before)), np.bool_)
-    scene = np.arange(len(before))  # that each video ends in, by its first video
-    lately: dict[int, int] = {}  # of each scene the last video, the latest one last
+    scene = np.arange(len(before))  # the scene in which each video ends, named by its first video
+    lately: dict[int, int] = {}  # recent scene -> its last video; the latest at the end
     for row, found in enumerate(before.tolist()):
         if found < 0 and lately and ends.opening.tells[row]:
             found, same[row] = _lately_alike(ends, row, list(lately.values()))
             before[row] = found
         if found >= 0:
             just_so = same[row] >= GOES_ON_SHARE and ends.may_go_on(row, found)
-            # By one video at most, so that each moment comes once; and not over midnight.
+            # At most one video continues another, so that each moment is unique, and none past midnight.
             goes_on[row] = just_so and not followed[found] and ends.days[row] == ends.days[found]
             followed[found] |= goes_on[row]
             lately.pop(scene[found], None)
@@ -167,9 +174,9 @@ def _grouped(ends: Ends) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
 
 
 def _just_before(ends: Ends) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """(N,) the last of a few videos before each that ended as it begins, -1 for none; how much is the same.
+    """(N,) the nearest of a few earlier videos that ended as each begins, -1 for none; (N,) the equal part.
 
-    The usual case, and so for all videos in one go.
+    This is the usual case, and therefore computed for all videos together.
     """
     before, same = np.full(len(ends.first), -1), np.zeros(len(ends.first))
     for least, most in TURNS:
@@ -187,7 +194,7 @@ def _just_before(ends: Ends) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
 
 
 def _lately_alike(ends: Ends, row: int, lately: list[int]) -> tuple[int, float]:
-    """The last of some videos that ended as one begins, -1 for none; how much is the same."""
+    """The latest of some videos that ended as a video begins, -1 for none, and the equal part."""
     shares = ends.shares(np.full(len(lately), row), np.array(lately))
     alike = np.flatnonzero(shares[:, 0] >= ALIKE_SHARE)
     return (lately[alike[-1]], float(shares[alike[-1], 1])) if len(alike) else (-1, 0.0)

@@ -1,4 +1,4 @@
-"""Places in videos enter; the tracks that were there leave, whichever way their segments were indexed."""
+"""Places in videos come in; the tracks that were there go out, however their segments were indexed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from panorama.store.files.schema import segment_of
 from panorama.store.scenes.places import PlaceTables
 
 SAME_BOX = 0.5
-"""A track was at a place if its box there overlaps the place's so much (intersection over union)."""
+"""A track was at a place if its box overlaps that of the place by this intersection over union."""
 
 NO_TRACK = -1
 
@@ -19,7 +19,7 @@ _Place = tuple[int, int, tuple[float, ...]]  # segment, frame, box
 
 
 def tracks_at(tables: PlaceTables, seen: SeenPlaces) -> NDArray[np.int64]:
-    """(P,) the track that was at each place; of several the one whose box fits best, NO_TRACK for none."""
+    """(P,) the track at each place; if there are several, the one whose box fits best; NO_TRACK for none."""
     found = np.full(len(seen), NO_TRACK, np.int64)
     ids, spans = tables.spans_in(np.unique(seen.segments))
     within = segment_of(ids)
@@ -45,10 +45,11 @@ def _boxes_at(
     owners: NDArray[np.int64],
     samples: NDArray[np.void],
 ) -> NDArray[np.float32]:
-    """(N, 4) the box of each track at a time (N,): between its samples on a line, as answers have it.
+    """(N, 4) the box of each track at a time (N,), interpolated linearly between samples, as in answers.
 
     Args:
-        owners, samples: (B,) of the tracks, in order of track and time; a track without any has no box.
+        owners, samples: (B,) the track of each sample and the samples, in order of track and time. A track
+            without samples gets a box of zeros.
     """
     boxes = np.zeros((len(tracks), 4), np.float32)
     if not len(owners):
@@ -56,7 +57,7 @@ def _boxes_at(
     starts, stops = (np.searchsorted(owners, tracks, side=side) for side in ("left", "right"))
     has = stops > starts
     starts, stops, seconds = starts[has], stops[has], seconds[has]
-    # One number for track and time. It is rounded, which is some microseconds on the line between two boxes.
+    # Combine track and time into one number. Rounding shifts times by some microseconds, which is harmless.
     times = samples["time"]
     since, length = times.min(), float(np.ptp(times)) + 1
     begins = np.concatenate([[0], np.cumsum(owners[1:] != owners[:-1])])  # (B,) number of the track
@@ -72,14 +73,14 @@ def _boxes_at(
 
 
 class SeenTracks:
-    """The same, of places that were looked up before without looking again: the rows of a segment stay."""
+    """Looks up tracks like `tracks_at`, and remembers them: the tracks of a segment never change."""
 
     def __init__(self) -> None:
         self._known: dict[_Place, int] = {}
         self._data_version = -1
 
     def at(self, tables: PlaceTables, seen: SeenPlaces) -> NDArray[np.int64]:
-        """(P,) see `tracks_at`."""
+        """(P,) the track at each place, see `tracks_at`."""
         known = self._known
         if self._data_version != tables.snapshot.data_version:
             live = set(tables.snapshot.live_segments.tolist())
@@ -89,7 +90,7 @@ class SeenTracks:
         new = np.flatnonzero([place not in known for place in places])
         if len(new):
             tracks = tracks_at(tables, seen[new]).tolist()
-            # Another one, not more of it: others may be reading it.
+            # Replace the dictionary instead of extending it: other threads may be reading it.
             known = {**known, **{places[row]: track for row, track in zip(new.tolist(), tracks, strict=True)}}
         self._known, self._data_version = known, tables.snapshot.data_version
         return np.array([known[place] for place in places], np.int64)

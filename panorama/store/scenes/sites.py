@@ -1,9 +1,9 @@
-"""Videos and the links between them enter; which of them show one site, in whatever light, leaves.
+"""Videos and the links between them come in; which of them show one site, in any light, goes out.
 
-A chain is what is linked file by file: each begins as one before it ended. Chains of one camera break where
-the light changes while nothing is recorded, over a night for example. They are of one site if a picture of
-one is a picture of the other but for brightness and contrast. A picture may show somebody before the camera:
-of each chain several are compared.
+A chain consists of linked videos, each of which begins as one before it ended. The chain of a camera breaks
+when the light changes while nothing is recorded, for example overnight. Two chains show one site if a picture
+of one equals a picture of the other up to brightness and contrast. Somebody may stand in front of the camera,
+so several pictures of each chain are compared.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from numpy.typing import NDArray
 from panorama.store.scenes.ends import Ends
 
 PICTURES = 6
-"""Of each chain so many are compared with others, one half from its beginning and one from its end."""
+"""How many pictures of each chain are compared, half from its beginning and half from its end."""
 
 LEAST_SHARE = 0.7
-"""A site is the same if so much of the picture is."""
+"""A site is the same if at least this part of the picture is."""
 
 LEAST_CORRELATION = 0.8
-"""And with it the whole: pictures of other places had 0.2 at most where so much was the same."""
+"""The whole pictures must also correlate: other places with that part in common reached 0.2 at most."""
 
 LATELY = 32
-"""Chains before it that each is compared with: cameras whose folders follow each other."""
+"""Each chain is compared with this many chains before it: cameras may have folders that alternate."""
 
 CHAINS = 1 << 7
-"""Chains compared at once: so many that the work is in numpy, so few that they fit a cache."""
+"""Chains compared at a time: enough to keep the work in numpy, few enough to fit a cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """Videos in order of their names, by what they are linked with.
+    """The chains of videos, which are in order of their names.
 
     Attributes:
-        opening, closing: (N,) the chain of the first and of the last shot of each video, counted from 0.
-        shots: (C,) int64 the shot that each chain begins with.
+        opening, closing: (N,) the chain, from 0, of the first and of the last shot of each video.
+        shots: (C,) int64, the shot that each chain begins with.
     """
 
     opening: NDArray[np.intp]
@@ -46,7 +46,7 @@ class Chains:
 
 
 def chains_of(ends: Ends, before: NDArray[np.intp]) -> Chains:
-    """The chains of videos that are linked with others before them, -1 for none."""
+    """The chains of videos, given the video (N,) before each that it is linked to, -1 for none."""
     opening, closing = np.zeros((2, len(before)), np.intp)
     shots: list[int] = []
     for row, (found, first, last) in enumerate(
@@ -62,7 +62,7 @@ def chains_of(ends: Ends, before: NDArray[np.intp]) -> Chains:
 
 
 def same_sites(ends: Ends, chains: Chains) -> NDArray[np.intp]:
-    """(C,) of each chain the first one of its site."""
+    """(C,) the first chain of the site of each chain."""
     count = len(chains.shots)
     pictures, owners = _pictures(chains)
     bounds = np.searchsorted(owners, np.arange(count + 1))
@@ -81,7 +81,7 @@ def same_sites(ends: Ends, chains: Chains) -> NDArray[np.intp]:
         near = (back > 0) & (back <= LATELY)
         near &= (sizes[pictures[one] // 2] == sizes[pictures[other] // 2]).all(axis=1)
         one, other, alike = one[near], other[near], alike[near]
-        # Of two chains the two pictures that are most alike; where these do not share enough, none do.
+        # For two chains, test only their two most similar pictures: if those do not share enough, none do.
         order = np.lexsort((-alike, owners[other], owners[one]))
         _, best = np.unique(owners[one[order]] * count + owners[other[order]], return_index=True)
         one, other = one[order[best]], other[order[best]]
@@ -94,7 +94,7 @@ def same_sites(ends: Ends, chains: Chains) -> NDArray[np.intp]:
 
 
 def _pictures(chains: Chains) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """(Q,) the first and last pictures of all chains, as `Ends.pictures` has them; the chain of each."""
+    """(Q,) the compared pictures of all chains, as rows of `Ends.pictures`; (Q,) the chain of each."""
     own = np.stack([chains.opening, chains.closing], axis=1).ravel()  # in order of time
     order = np.argsort(own, kind="stable")
     owners = own[order]

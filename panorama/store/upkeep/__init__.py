@@ -1,1 +1,1 @@
-"""A library enters that was written to for long; one without what is dead or forgotten leaves."""
+"""A library with dead or forgotten data comes in; the same library without that data goes out."""

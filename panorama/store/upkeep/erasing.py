@@ -1,9 +1,9 @@
-"""A library in which something was forgotten enters; what forgetting leaves of it on the disk goes.
+"""A library and an entity to forget come in; the library without any byte of the entity goes out.
 
-Tracks that are to go with an entity are noted before the first file without them is written: what is left
-of them matches it no more. Rows go with the transaction that forgets, pictures and the bytes of rows after
-it. A mark in the catalog, set by that transaction, says that they are to go, whatever ends this process in
-between.
+First the tracks to erase are noted in the catalog: once their crops are gone, no query could find them again
+after an interruption. The transaction that forgets the entity deletes its rows; its pictures and the bytes of
+the rows follow. That transaction also sets a mark in the catalog, so that this work is finished later even if
+the process dies in between.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from panorama.store.upkeep import rewrite
 
 
 def erase_with(place: Place, entity: str, track_ids: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
-    """Erase what is stored of tracks that go with an entity, see `rewrite.erase_tracks`; which they were.
+    """Erase the tracks that go with an entity, see `rewrite.erase_tracks`; return their ids.
 
     Args:
-        track_ids: None for none but those of an erasure that broke off; None is returned where there is none.
+        track_ids: tracks in addition to those of an interrupted erasure. If it is None and there was no such
+            erasure, nothing is erased and None is returned.
 
     Raises:
         UnknownEntity: there is no such entity; nothing is erased.
-        LibraryDamaged, LibraryWriteError: a file cannot be read or written; the same call again goes on.
+        LibraryDamaged, LibraryWriteError: a file cannot be read or written; the same call continues.
     """
     with place.catalog.read() as tx:
         begun = album.noted_tracks(tx, entity)
@@ -43,10 +44,10 @@ def erase_with(place: Place, entity: str, track_ids: NDArray[np.int64] | None) -
 
 
 def finish(place: Place, wait_seconds: float | None = None) -> None:
-    """Delete the pictures that are not listed and the bytes of deleted rows, where the mark says so.
+    """If the mark is set, delete unlisted pictures and the bytes of deleted rows.
 
     Args:
-        wait_seconds: for who reads or writes; None for as long as a writer waits.
+        wait_seconds: how long to wait for readers and writers; None for BUSY_SECONDS.
 
     Raises:
         LibraryWriteError: a file cannot be deleted or written; the mark stays. It names `panorama compact`.
@@ -61,13 +62,13 @@ def finish(place: Place, wait_seconds: float | None = None) -> None:
 
 
 def _left(place: Place, exc: LibraryWriteError) -> str:
-    """What is wrong, and what to do about it."""
+    """What went wrong and what to do about it."""
     told = left_by(exc)
     return told if exc.__cause__ is None else f"{place.root} still holds bytes of what was deleted: {told}"
 
 
 def try_to_finish(place: Place) -> None:
-    """The same before another change, which it does not hinder: who reads is not waited for."""
+    """Finish erasing before another change without delaying it: wait for nobody and ignore failures."""
     if place.catalog.writable:
         with contextlib.suppress(LibraryWriteError):
             finish(place, wait_seconds=0)

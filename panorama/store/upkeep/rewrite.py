@@ -1,6 +1,6 @@
-"""Rewriting data files: listed files enter, fewer or thinner ones leave, swapped in one transaction.
+"""Listed data files come in; fewer files, or files with fewer rows, go out, swapped in one transaction.
 
-Compaction makes large sorted files of many small ones; erasing leaves rows out. Segments keep their numbers.
+Compaction merges small files into large sorted ones; erasing leaves rows out. Segments keep their numbers.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ WHERE state = 'live'
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A listed file and the segments that it holds rows of."""
+    """A listed file and the segments, live and dead, whose rows it holds."""
 
     file_id: int
     table: str
@@ -83,13 +83,14 @@ def compact(
     least_files: int = 1,
     wait: Callable[[], None] = lambda: None,
 ) -> int:
-    """Merge small files into files of about `target_bytes`, dropping rows of segments that are not live.
+    """Merge small files into files of about `target_bytes` and drop rows of segments that are not live.
 
-    Where fewer than `least_files` would be merged, they stay: rewriting costs more than they do. `wait` is
-    called before every piece of rows: where work pauses for others.
+    Args:
+        least_files: leave a group alone if it has fewer files: rewriting would cost more than they do.
+        wait: called before every piece of rows, so that the work can pause for queries.
 
     Returns:
-        How many files were replaced. They go when no reader can hold them (see `sweep`).
+        How many files were replaced. A sweep deletes them when no reader can use them any more.
     """
     replaced = 0
     with write_errors(place.root), held(place.locks / "maintenance.lock"):
@@ -107,12 +108,13 @@ def compact(
 
 
 def drop_dead(place: Place) -> None:
-    """Rewrite files without rows of segments that are not live, so that no query reads them any more.
+    """Rewrite files without the rows of segments that are not live, so that no query reads these rows.
 
-    The old files go when no reader can hold them (see `sweep`); what index/ holds of such rows goes at once.
+    A sweep deletes the old files when no reader can use them any more. Data in index/ that was made from such
+    rows is deleted at once.
 
     Raises:
-        LibraryWriteError: a file cannot be written, or not be read, so that it keeps such rows.
+        LibraryWriteError: a file cannot be read or written and keeps such rows.
     """
     try:
         with write_errors(place.root), held(place.locks / "maintenance.lock"):
@@ -130,8 +132,8 @@ def drop_dead(place: Place) -> None:
 def erase_tracks(place: Place, track_ids: NDArray[np.int64]) -> None:
     """Rewrite files without the crops and embeddings of some tracks, and without rows that are not live.
 
-    Nobody can tell any more what is to be seen in segments that are not live: where a thing is forgotten, all
-    of them go. The old files are deleted at once, whoever reads them, and so is everything in index/.
+    No query can say whether segments that are not live show the forgotten thing, so all of them go. The old
+    files are deleted at once, even under readers, and so is everything in index/.
     """
     tracks = np.unique(track_ids)
     holders = set(segment_of(tracks).tolist())
@@ -141,11 +143,11 @@ def erase_tracks(place: Place, track_ids: NDArray[np.int64]) -> None:
             if not seen and not source.dead:
                 continue
             _swap(place, [source], tracks if seen else None, erase=True)
-        # What was retired, also by a commit meanwhile, and no sweep has deleted yet, holds the same rows or
-        # those of before.
+        # Retired files that no sweep has deleted yet may hold the same rows, including files that a commit
+        # retired during the loop above.
         with place.catalog.write() as tx:
             tx.run(_ERASE_RETIRED, segments=sorted(holders))
-            sightings.clear(tx)  # they name tracks that are gone
+            sightings.clear(tx)  # they name erased tracks
         sweep(place)
         index_files.clear(place)
 
@@ -184,7 +186,11 @@ def _swap(
     erase: bool,
     wait: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Write what `sources` hold into one new file and list it instead; False where they changed meanwhile."""
+    """Write the live rows of `sources` into one new file and list it instead.
+
+    Returns:
+        False, with nothing changed, if one of them is no longer listed.
+    """
     files = FileSet(place, f"c{uuid.uuid4().hex}")
     ids = [source.file_id for source in sources]
     try:
@@ -205,7 +211,7 @@ def _swap(
         files.discard()
         return False
     files.release()
-    if erase:  # the sweep that follows would do it, and until then twice the room would be taken
+    if erase:  # a later sweep would delete them, but until then they take up space
         for source in sources:
             (place.root / source.path).unlink(missing_ok=True)
     return True
@@ -233,7 +239,7 @@ def _rows_of(
                 piece for source in holders[segment] for piece in readers[source.file_id].rows(segment)
             )
             if len(holders[segment]) > 1 and sources[0].table == "embeddings":
-                # Written at several times: order them, and keep one where two processes did the same work.
+                # Written at different times: sort them, and keep one of each crop that was embedded twice.
                 whole = pa.concat_tables(list(pieces))
                 _, first = np.unique(whole.column("crop_id").to_numpy(), return_index=True)
                 pieces = iter([whole.take(pa.array(first))])
@@ -249,7 +255,7 @@ def _rows_of(
 
 
 class _Reader:
-    """Row groups of one file; opened when first needed, closed when its last segment is done."""
+    """Reads one file, which is opened when first needed and closed after its last live segment."""
 
     def __init__(self, place: Place, source: Source) -> None:
         self._path = place.root / source.path
@@ -258,7 +264,7 @@ class _Reader:
         self._group: tuple[int, pa.Table] | None = None
 
     def rows(self, segment: int) -> Iterator[pa.Table]:
-        import pyarrow.compute as pc  # loaded here: it makes all its functions then, which takes 0.03 s
+        import pyarrow.compute as pc  # here: loading it takes 0.03 s
 
         if self._file is None:
             self._file = ListedFile(self._path)
@@ -266,7 +272,7 @@ class _Reader:
             statistics = self._file.metadata.row_group(number).column(0).statistics
             if statistics is not None and not statistics.min <= segment <= statistics.max:
                 continue
-            # Hundreds of segments may share a group: read for each of them, it would be all that takes time.
+            # Keep the last group: hundreds of segments may share one, and reading it for each would dominate.
             if self._group is None or self._group[0] != number:
                 self._group = number, self._file.read_row_group(number)
             group = self._group[1]

@@ -1,7 +1,7 @@
-"""Cleaning up: what crashed writers and replaced segments left enters, free disk space leaves.
+"""A library with files of crashed writers and replaced segments comes in; free disk space goes out.
 
-A file goes when nobody can want it: an unlisted one when its writer is dead, a retired one when it has been
-retired for a while and no living reader holds a snapshot from before. What was erased goes at once.
+A file is deleted when nobody can need it: an unlisted file when its writer is dead; a retired file after a
+grace time, if no living reader holds a snapshot from before it was retired. Erased files are deleted at once.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from panorama.store.vectors import index_files
 
 GRACE_SECONDS = 600.0
 ERASED = 0.0
-"""In the place of a time of retirement: to be deleted whoever reads it."""
+"""Value of `retired_at` for files to delete even under readers."""
 
-# A writer gets its segment's number a moment before it takes its lock.
+# A writer gets the number of its segment a moment before it takes its lock.
 _START_SECONDS = 60.0
 
-# A time that lies ahead is of a clock that was wrong, then or now: to wait for it may take a year.
+# A time in the future means that the clock was or is wrong: waiting for it could take a year.
 _IS_PAST = "(:now - {0} >= :seconds OR {0} - :now > :seconds)"
 
 _ALL_FILES = "SELECT path FROM files"
@@ -46,7 +46,7 @@ AND segment_id NOT IN (SELECT segment_id FROM videos)
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep removed: files that no catalog listed, files retired before, pictures of no exemplar."""
+    """How much a sweep deleted: unlisted data files, retired data files, pictures without an exemplar."""
 
     unlisted: int
     retired: int
@@ -54,8 +54,12 @@ class Swept:
 
 
 def sweep(place: Place, grace_seconds: float = GRACE_SECONDS) -> Swept:
-    """Delete what nobody can want any more."""
-    place.catalog.check_there()  # else its folders are missed first, as if the disk had failed
+    """Delete what nobody can need any more; see the module for the rules.
+
+    Raises:
+        LibraryWriteError: a file cannot be deleted.
+    """
+    place.catalog.check_there()  # otherwise a deleted library would look like a failing disk
     with write_errors(place.root):
         unlisted = _sweep_unlisted(place)
         retired = _sweep_retired(place, grace_seconds)
@@ -67,21 +71,21 @@ def sweep(place: Place, grace_seconds: float = GRACE_SECONDS) -> Swept:
 
 
 def is_due(place: Place) -> bool:
-    """Whether a file was retired so long ago that it may go; costs little, to be asked before each change."""
+    """Whether a retired file may be due for deletion; cheap enough to check before each change."""
     with place.catalog.read() as tx:
         return tx.row(f"{_RETIRED} LIMIT 1", now=time.time(), seconds=GRACE_SECONDS) is not None
 
 
 def sweep_retired(place: Place, grace_seconds: float = GRACE_SECONDS) -> int:
-    """Delete replaced files that no reader can hold, and what index/ holds of them; how many."""
+    """Delete retired files that no reader can use, and what index/ holds of them; return how many."""
     with write_errors(place.root):
         return _sweep_retired(place, grace_seconds)
 
 
 def _sweep_unlisted(place: Place) -> int:
     found = [path for table in TABLES for path in files_named(place.data / table, DATA_FILE)]
-    # In this order: a writer that is alive when asked may commit later, one that is dead can not, and what it
-    # committed before it died is in the list that is read last.
+    # Check the writers before reading the list: a living writer may commit later, but its files are skipped.
+    # A dead one cannot, and what it committed before it died is in the list.
     orphaned = [path for path in found if not is_held(place.writer_lock(token_of(path.name)))]
     with place.catalog.read() as tx:
         listed = {row.path for row in tx.rows(_ALL_FILES)}
@@ -96,11 +100,11 @@ def _sweep_retired(place: Place, grace_seconds: float) -> int:
     with place.catalog.read() as tx:
         rows = tx.rows(_RETIRED, now=time.time(), seconds=grace_seconds)
     ready = [row for row in rows if row.is_erased or oldest is None or oldest >= row.retired_version]
-    check_data_files(place.root, [row.path for row in ready])  # before the first of them is gone
+    check_data_files(place.root, [row.path for row in ready])  # before deleting the first of them
     for row in ready:
         (place.root / row.path).unlink(missing_ok=True)
-    if ready:  # before they are unlisted: a sweep that is killed here is done again
-        # Codes stay: queries make none, and to make them for each video that is indexed anew takes long.
+    if ready:  # before unlisting them, so that the next sweep repeats this if this one is killed
+        # Keep the codes: queries build none, and building them for each video indexed again takes long.
         index_files.drop_gone(place, gone={row.file_id for row in ready}, codes=False)
     with place.catalog.write() as tx:
         if ready:
@@ -110,7 +114,7 @@ def _sweep_retired(place: Place, grace_seconds: float) -> int:
 
 
 def _oldest_reader(place: Place) -> int | None:
-    """The oldest data version that a living reader may look at; None without readers."""
+    """The oldest data version that a living reader may use; None without readers."""
     versions = [_leased(path) for path in place.locks.glob("reader-*.lock") if is_held(path)]
     return min(versions, default=None)
 

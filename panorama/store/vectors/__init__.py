@@ -1,1 +1,1 @@
-"""Stored vectors enter; which of them are near to a query leaves, exactly or by an index."""
+"""Stored vectors and a query come in; the vectors that may be near it go out, found by an index."""

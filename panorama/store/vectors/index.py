@@ -1,7 +1,7 @@
-"""Query vectors enter; rows of stored vectors that may be near leave, or None: compare every row.
+"""Query vectors come in; rows of stored vectors that may be near go out, or None: compare every row.
 
-A large table may have an inverted file. Its candidates are more than what is asked for, never fewer but for
-what its recall misses: who asks compares them again with the stored vectors.
+A large table may have an inverted file. It returns more candidates than requested, and misses only what its
+recall costs. The caller compares the candidates with the stored vectors.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from panorama.store.vectors.inverted import InvertedFile
 
 FLAT_ROWS = 200_000
-"""Up to here comparing every row is quicker than, or as quick as, any index."""
+"""Up to this number of rows, comparing every row is at least as fast as any index."""
 
 EXACT_ROWS = 100_000
-"""The best among rows up to this number are found by comparing these; above, an index is quicker."""
+"""To find the best among up to this number of rows, compare them all; an index is faster above."""
 
 
 class VectorIndex:
-    """What finds rows of one table without comparing every one.
+    """Finds rows of one table without comparing every row.
 
     Args:
-        table: what is searched.
-        flat_rows: a table up to this size has no inverted file.
-        exact_rows: among at most so many rows, `nearest` leaves it to the caller.
-        build: make or renew the inverted file where the table is large; without, one that is there is used.
-        wait: called between pieces of that work: where it pauses for others.
+        table: the table to search.
+        flat_rows: a table up to this size gets no inverted file.
+        exact_rows: with at most this many rows to choose from, `nearest` returns None.
+        build: build or renew the inverted file of a large table; False only uses an existing one.
+        wait: called between pieces of that work, so that it can pause for queries.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class VectorIndex:
         self._exact_rows = exact_rows
         self._ivf: InvertedFile | None = None
         if len(table) > flat_rows:
-            # FAISS is loaded where there is something for it to do.
+            # Load FAISS only if it is needed.
             from panorama.store.vectors.inverted import InvertedFile
 
             self._ivf = InvertedFile.load(table)
@@ -57,11 +57,14 @@ class VectorIndex:
 
     @property
     def kind(self) -> str:
-        """'exact' where every row is to be compared, or the kind of inverted file."""
+        """'exact' if every row is to be compared, otherwise the FAISS class of the inverted file."""
         return "exact" if self._ivf is None else self._ivf.kind
 
     def codes(self, least: float) -> int | None:
-        """About how many rows the index compares with a query to find those at least `least` similar."""
+        """About how many rows the index compares with a query to find those at least `least` similar.
+
+        None as in `near`.
+        """
         return None if self._ivf is None else self._ivf.codes(least)
 
     def near(
@@ -70,12 +73,12 @@ class VectorIndex:
         least: NDArray[np.floating],
         rows: NDArray[np.intp] | None = None,
     ) -> list[NDArray[np.intp]] | None:
-        """For each query (Q, dim), rows at least `least` (Q,) similar to it, or more.
+        """For each query (Q, dim), rows at least `least` (Q,) similar to it, and others.
 
-        None without an index, and where it would have to look into most of its lists.
+        None without an index, or if it would have to search most of its lists.
 
         Args:
-            rows: those that may be found, ascending; None for all.
+            rows: the rows that may be found, ascending; None for all.
         """
         if self._ivf is None:
             return None
@@ -84,7 +87,7 @@ class VectorIndex:
     def nearest(
         self, query: NDArray[np.float32], count: int, rows: NDArray[np.intp] | None = None
     ) -> NDArray[np.intp] | None:
-        """Rows that hold the `count` most similar to a query (dim,), or more; None as `near`."""
+        """The `count` rows most similar to a query (dim,), and others; None as in `near`."""
         if self._ivf is None or (rows is not None and len(rows) <= self._exact_rows):
             return None
         found = self._ivf.nearest(self._checked(query[None]), count, rows)

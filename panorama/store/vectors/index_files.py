@@ -1,7 +1,8 @@
-"""What index/ keeps of data files: what is erased or not live any more enters, an index without it leaves.
+"""Erased or dead data comes in; an index/ folder without files that were made from it goes out.
 
-All of it may be deleted at any time: who has it mapped reads on, who lacks it makes it anew. It goes under
-the locks of those that write it, so that nobody adds what was forgotten to what is kept.
+All files there may be deleted at any time: a process that has mapped them reads on, and one that misses them
+makes them again. Caches and inverted files are deleted under the locks of their writers. A process that read
+vectors before may still write an inverted file of them afterwards, see `drop_outdated`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _CODES = re.compile(rf"ivf\.json|{CODES_FILE.pattern}")
 
 
 def clear(place: Place) -> None:
-    """Delete all of it."""
+    """Delete everything in index/."""
     for folder in index_folders(place.index):
         with held(folder / _CACHE_LOCK), held(folder / _CODES_LOCK):
             _delete(folder, _CACHE, _CODES, HALF_CACHE_FILE, HALF_CODES_FILE)
@@ -46,16 +47,16 @@ def clear(place: Place) -> None:
     places = folder_of(place.root)
     _delete(places, PLACES_FILE)
     for folder in (*index_folders(place.index), places):
-        with contextlib.suppress(OSError):  # a query has begun to make it anew, or something else is in it
+        with contextlib.suppress(OSError):  # not empty: a query makes new files, or they are not ours
             folder.rmdir()
 
 
 def drop_gone(place: Place, gone: Collection[int] = (), codes: bool = True) -> None:
-    """Delete what holds anything of segments that are not live, or of files that are not listed.
+    """Delete files that hold data of segments that are not live, or were made from unlisted data files.
 
     Args:
-        gone: ids of files that count as not listed.
-        codes: also the codes of an inverted file, which takes longest to be made anew.
+        gone: ids of data files that count as unlisted.
+        codes: False keeps inverted files, which take longest to rebuild.
     """
     with place.catalog.read() as tx:
         files = [row for row in tx.tuples(_FILES) if row[0] not in gone]
@@ -76,7 +77,7 @@ def drop_gone(place: Place, gone: Collection[int] = (), codes: bool = True) -> N
 
 
 def drop_outdated(place: Place, segments: NDArray[np.int32]) -> None:
-    """Delete what was made of segments that were live when it was begun, where one has gone meanwhile."""
+    """Call `drop_gone` if one of these segments, live when work in index/ began, is no longer live."""
     with place.catalog.read() as tx:
         live = [segment for (segment,) in tx.tuples(_LIVE)]
     if not np.isin(segments, live).all():

@@ -1,8 +1,7 @@
-"""An inverted file over vectors: queries enter, rows that may be near leave, rather more than fewer.
+"""Query vectors come in; rows that may be near go out, rather too many than too few, from an inverted file.
 
-With `inverted_codes` the only module that imports faiss. How many lists a search looks into is measured when
-the file is built; where that would be most of them, the answer is None, and comparing every row is quicker.
-Disposable.
+How many lists a search must look into is measured when the file is built. If it would be most of them, the
+answer is None: comparing every row is faster. The file is disposable. Only `inverted*` modules import faiss.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ from panorama.store.vectors.vector_cache import ROW
 from panorama.store.vectors.vector_table import VectorTable
 
 PQ_ROWS = 16_000_000
-"""Above this, codes of dim / 4 bytes instead of dim bytes."""
+"""With more rows, codes take dim / 4 bytes (PQ) instead of dim bytes."""
 
 RECALL = 0.998
-"""Share of neighbours that the lists looked at must hold, measured on a sample when the index is built."""
+"""Share of the neighbours that the searched lists must hold, measured on a sample when the file is built."""
 
 MOST_LISTS = 0.4
-"""Looking into more than this share of the lists is slower than comparing every row."""
+"""Searching more than this share of the lists is slower than comparing every row."""
 
 MANY_CODES = 2_000_000
-"""From so many comparisons of compressed vectors on, about 0.05 s of work, a search uses all threads.
+"""From this number of code comparisons on, about 0.05 s of work, a search uses all threads.
 
-In a smaller one they wait for each other longer than they work, on a busy machine four times as long.
+In smaller searches threads wait for each other longer than they work, on a busy machine four times as long.
 """
 
 FIRST_LISTS = 4
-"""A search for the best k begins with so many lists, and takes four times as many where they hold fewer."""
+"""A search for the best k begins with this many lists, and takes four times as many if they hold fewer."""
 
 FIRST_SHARE = 0.1
-"""It gives up where this share of the lists holds fewer."""
+"""It gives up when it would have to look into more than this share of the lists."""
 
 SAVE_ROWS = 2_500_000
 _TRAIN_PER_LIST = 64
@@ -58,11 +57,15 @@ _LEVELS = tuple(round(0.02 * i, 2) for i in range(50))
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What was measured when an inverted file was built.
+    """What identifies an inverted file, and what was measured when it was trained.
 
     Attributes:
-        probes: lists to look into so that RECALL of the rows at least _LEVELS[i] similar are found.
-        margin: how far a compressed similarity may lie from the true one.
+        generation: number in the names of its files.
+        trained_rows: size of the table at that time.
+        rows_check: CRC-32 of its list of rows.
+        probes: probes[i] is the number of lists to search to find RECALL of the rows at least _LEVELS[i]
+            similar.
+        margin: how far the similarity to a code may be from the true one.
     """
 
     model_hash: str
@@ -74,9 +77,9 @@ class _Facts:
 
 
 class InvertedFile:
-    """An inverted file over crop vectors; its numbers are places in its own list of rows (N,) of ROW.
+    """An inverted file over crop vectors. Its numbers are positions in its own list of rows, (N,) of ROW.
 
-    A code counts for the crop of its number as long as that has the vector which the code was made of.
+    A code stands for the crop in that list as long as the crop has the vector that the code was made of.
     """
 
     def __init__(self, table: VectorTable, index: Any, known: NDArray[np.void], facts: _Facts) -> None:
@@ -99,12 +102,12 @@ class InvertedFile:
 
     @property
     def worn(self) -> bool:
-        """Whether much of the table is missing, or much is in it that the table has no more."""
+        """Whether it lacks much of the table, or holds much that the table no longer has."""
         return len(self._missing) > 0.05 * len(self._known) or self._stale > 0.2 * len(self._known)
 
     @classmethod
     def load(cls, table: VectorTable) -> InvertedFile | None:
-        """The inverted file on disk, or None where there is none for these vectors."""
+        """The inverted file on disk, or None if there is none for these vectors or it is damaged."""
         if table.folder is None:
             return None
         try:
@@ -125,9 +128,10 @@ class InvertedFile:
     def build(
         cls, table: VectorTable, old: InvertedFile | None, wait: Callable[[], None] = lambda: None
     ) -> InvertedFile:
-        """Train on the table and keep the result, or only add what `old` lacks, while that is not much.
+        """Add to `old` what it lacks, or train a new inverted file; store the result.
 
-        A large table is kept piece by piece: what is stopped half-way goes on from there the next time.
+        It is trained anew if `old` is None, holds stale rows, has lost its file, or was trained on half the
+        rows or fewer. Every SAVE_ROWS rows are stored, so that an interrupted build continues from there.
         """
         index = None if old is None else old._to_add_to(table)
         if old is not None and index is not None:
@@ -154,9 +158,9 @@ class InvertedFile:
         return cls(table, index, known, facts)
 
     def _to_add_to(self, table: VectorTable) -> Any:
-        """The index in memory, from its file; None where it is to be trained anew.
+        """The FAISS index read into memory to be extended; None if it must be trained anew.
 
-        The file may be gone since it was loaded: what erases vectors deletes it.
+        Erasing vectors may have deleted its file since it was loaded.
         """
         if table.folder is None or self._stale or len(table) >= 2 * self._facts.trained_rows:
             return None
@@ -169,7 +173,7 @@ class InvertedFile:
     def nearest(
         self, queries: NDArray[np.float32], k: int, rows: NDArray[np.intp] | None
     ) -> list[NDArray[np.intp]] | None:
-        """Candidates for the best k of each query; None where looking at every row is quicker."""
+        """Candidates for the best k of each query; None if comparing every row is faster."""
         wanted = k + k // 3 + 32
         level = self._reached(queries, k, rows)
         probes = None if level is None else self._probes(level)
@@ -183,9 +187,9 @@ class InvertedFile:
         return [self._with_missing(self._row_of[slots[slots >= 0]], missing) for slots in found]
 
     def _reached(self, queries: NDArray[np.float32], k: int, rows: NDArray[np.intp] | None) -> float | None:
-        """A similarity that k rows of every query exceed; None where that takes looking at most lists.
+        """A similarity that k rows of every query reach; None if finding it takes too many lists.
 
-        What a look into the nearest few lists finds k of, the best k of all are at least as near as.
+        The best k of all rows are at least as similar as any k rows found in the nearest few lists.
         """
         probes = FIRST_LISTS
         while probes <= FIRST_SHARE * self._index.nlist:
@@ -201,7 +205,7 @@ class InvertedFile:
     def within(
         self, queries: NDArray[np.float32], least: NDArray[np.float32], rows: NDArray[np.intp] | None
     ) -> list[NDArray[np.intp]] | None:
-        """Candidates at least `least` (Q,) similar; None where looking at every row is quicker."""
+        """Candidates at least `least` (Q,) similar; None if comparing every row is faster."""
         if not len(queries):
             return []
         lowest = float(least.min())
@@ -221,14 +225,14 @@ class InvertedFile:
         ]
 
     def _margin(self, queries: NDArray[np.float32]) -> float:
-        """How far the similarity of a code may lie from the true one."""
+        """How far the similarity to a code may be from the true one, including rounding of the queries."""
         return float(np.hypot(self._facts.margin, self._index.rounding(queries)))
 
     @contextmanager
     def _threads(self, probes: int, queries: int, rows: NDArray[np.intp] | None) -> Iterator[None]:
-        """As many threads as a search pays for; FAISS keeps the number for each thread that calls it."""
+        """Use one thread for a small search, within a block; FAISS keeps the number per calling thread."""
         before = faiss.omp_get_max_threads()
-        codes = self._index.ntotal if rows is None else len(rows)  # those out of scope are passed over
+        codes = self._index.ntotal if rows is None else len(rows)  # codes of other rows are skipped
         if queries * probes / self._index.nlist * codes < MANY_CODES:
             faiss.omp_set_num_threads(1)
         try:
@@ -237,36 +241,36 @@ class InvertedFile:
             faiss.omp_set_num_threads(before)
 
     def codes(self, level: float) -> int | None:
-        """About how many vectors are compared with one query to find rows at least `level` similar."""
+        """About how many vectors a search for rows at least `level` similar compares; None as `within`."""
         probes = self._probes(level)
         if probes is None:
             return None
         return int(self._index.ntotal * probes / self._index.nlist) + len(self._missing)
 
     def _probes(self, level: float) -> int | None:
-        """Lists to look into for rows at least `level` similar."""
+        """How many lists to search for rows at least `level` similar; None if below 0 or too many."""
         step = int(np.clip(np.searchsorted(_LEVELS, level, side="right") - 1, 0, len(_LEVELS) - 1))
         probes = self._facts.probes[step]
         return None if level < 0 or probes > MOST_LISTS * self._index.nlist else probes
 
     def _parameters(self, probes: int, rows: NDArray[np.intp] | None) -> tuple[Any, object]:
-        """FAISS parameters, and what must outlive them."""
+        """FAISS search parameters, and the objects that must outlive them."""
         if rows is None and not self._stale:
             return _parameters_of(probes), None
         wanted = np.full(int(self._row_of.max(initial=-1)) + 2, rows is None)
         if rows is not None:
             wanted[rows[rows < len(wanted)]] = True
-        wanted[-1] = False  # the row of what the table has no more
+        wanted[-1] = False  # row -1: codes of vectors that the table no longer has
         bits = np.packbits(wanted[self._row_of], bitorder="little")
         selector = faiss.IDSelectorBitmap(len(self._row_of), faiss.swig_ptr(bits))
         return _parameters_of(probes, sel=selector), (bits, selector)
 
     def _with_missing(self, found: NDArray[np.intp], missing: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Rows that the index does not know yet are candidates for every query."""
+        """Candidates of a query: those found, and all rows that the index does not have yet."""
         return np.concatenate([found, missing]) if len(missing) else found
 
     def _missing_of(self, rows: NDArray[np.intp] | None) -> NDArray[np.intp]:
-        """Of the rows that the index does not know yet, those among some, ascending; None for all."""
+        """The rows that the index does not have yet, among some rows, ascending; None for all rows."""
         if rows is None or not len(self._missing):
             return self._missing
         at = np.searchsorted(rows, self._missing)
@@ -294,14 +298,14 @@ def _add(index: Any, table: VectorTable, rows: NDArray[np.intp], wait: Callable[
 
 
 def _measure(index: Any, table: VectorTable, wait: Callable[[], None]) -> _Facts:
-    """How many lists hold RECALL of the neighbours, by similarity: rows asked for rows, in a sample."""
+    """Measure, on a sample of rows as queries, how many lists hold RECALL of the neighbours by similarity."""
     rng = np.random.default_rng(1)
     n = len(table)
     rows = np.sort(rng.permutation(n)[:_SAMPLE_ROWS])
     asked = np.sort(rng.choice(rows, min(_SAMPLE_QUERIES, len(rows)), replace=False))
     queries, sample = np.ascontiguousarray(table.vectors[asked]), np.ascontiguousarray(table.vectors[rows])
     similarity = queries @ sample.T  # (Q, S)
-    similarity[rows[None, :] == asked[:, None]] = -2  # a row finds itself always
+    similarity[rows[None, :] == asked[:, None]] = -2  # ignore the row itself
     lists = np.concatenate([near for _, near in nearest_lists(index.quantizer, sample, wait)])  # (S,)
     wait()
     ranked = index.quantizer.search(queries, index.nlist)[1]  # (Q, lists)
@@ -312,7 +316,7 @@ def _measure(index: Any, table: VectorTable, wait: Callable[[], None]) -> _Facts
     probes, most = [], index.nlist
     for level in _LEVELS:
         wait()
-        # The worst-served query counts, not the one with most neighbours.
+        # By query, so that one with many neighbours does not hide those that need more lists.
         per_query = [
             np.quantile(d[s >= level], RECALL)
             for d, s in zip(needed, similarity, strict=True)
@@ -337,16 +341,16 @@ def _save(folder: Path, index: Any, known: NDArray[np.void], facts: _Facts) -> N
             _sync(temporary)
             temporary.replace(folder / f"i{facts.generation}.faiss")
             write_atomically(folder / "ivf.json", json.dumps(asdict(facts)).encode())
-            # Also what a process left that was killed here, which may be as large as the index.
+            # Including temporary files of a killed process, which may be as large as the index.
             for old in (*files_named(folder, CODES_FILE), *files_named(folder, HALF_CODES_FILE)):
                 if old.name.split(".")[0] != f"i{facts.generation}":
                     old.unlink(missing_ok=True)
     except (OSError, RuntimeError):
-        # No room or no permission: this process has its index, the next one makes its own.
+        # No room or no permission: this process has its index in memory; the next one builds its own.
         return
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file that FAISS wrote is on the disk: no checksum tells which of its codes are not."""
+    """Wait until a file that FAISS wrote is on disk: it has no checksum that would reveal missing codes."""
     with path.open("rb") as file:
         os.fsync(file.fileno())

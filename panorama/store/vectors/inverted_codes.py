@@ -1,10 +1,10 @@
-"""The codes of an inverted file: queries enter, the places of near codes leave, compared as whole numbers.
+"""Queries come in; the positions of near codes of an inverted file go out, compared as integers.
 
-FAISS keeps a number of 8 bits for each part of a vector, which stands for `least + (number + 0.5) / 255 *
-span` of that part. Read so, a code of 256 parts takes 23 ns to compare; read as signed whole numbers, 6. An
-inner product with the one is, but for scale and offset, an inner product with the other, so scale and offset
-go into the query and the distances to the lists: the codes on disk stay as they are. The query is rounded to
-8 bits, too, since FAISS takes it so; `rounding` tells what that may cost.
+FAISS stores an 8-bit number for each component of a vector; it stands for `least + (number + 0.5) / 255 *
+span` of that component. Decoded like this, a code of 256 components takes 23 ns to compare; read as signed
+integers, 6 ns. Both inner products are equal up to scale and offset. So scale and offset move into the query
+and into the distances to the lists, and the codes on disk stay as they are. FAISS rounds the query to 8 bits,
+too; `rounding` says how much that may cost.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 
 _LARGEST = 127.0
 _SMALLEST = 1e-20
-"""Parts of a query below this are none: of vectors that are all the same, codes have no span."""
+"""Least divisor for the scale: if all vectors are equal, codes have no span and scaled queries are zero."""
 _SIGMAS = 4.0
 _FARTHEST = 2**0.5
-"""A unit vector lies no farther from the centre of its list, if that is a unit vector on its side."""
+"""Largest distance of a unit vector from the centre of its list, a unit vector less than 90 degrees away."""
 
 
 class Codes:
-    """The lists of one FAISS index, which belongs to it from then on; nothing can be added any more.
+    """The codes of one FAISS index, which this object takes over: add nothing to the index afterwards.
 
     Attributes:
-        kind: of index.
-        nlist, ntotal: lists and codes.
+        kind: name of the index class.
+        nlist, ntotal: number of lists and of codes.
     """
 
     def __init__(self, index: Any) -> None:
@@ -48,11 +48,11 @@ class Codes:
         index.sq.qtype = quantizer.QT_8bit_direct_signed
 
     def rounding(self, queries: NDArray[np.float32]) -> float:
-        """How far rounding queries (Q, dim) may move a similarity, but for one in some ten thousand."""
+        """How far rounding queries (Q, dim) may change a similarity, with rare exceptions (_SIGMAS)."""
         if not self._signed or not len(queries):
             return 0.0
         whole, scale = self._whole(queries)
-        # Of a part of the vector, by how much the query's part is wrong.
+        # Error of each component of the query, in units of the vectors' components.
         wrong = np.where(self._unit > 0, whole / scale - queries * self._unit, 0)
         wrong /= np.maximum(self._unit, np.finfo(np.float32).tiny)
         spread = float(np.linalg.norm(wrong, axis=1).max()) * _FARTHEST / queries.shape[1] ** 0.5
@@ -61,7 +61,7 @@ class Codes:
     def search(
         self, queries: NDArray[np.float32], k: int, params: Any
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Similarities and places (Q, k) of the most similar codes in the nearest lists; -1 where none is."""
+        """Similarities and positions (Q, k) of the most similar codes in the nearest lists; -1 fills up."""
         if not self._signed:
             similarity, places = self._index.search(queries, k, params=params)
             return similarity, places
@@ -77,9 +77,9 @@ class Codes:
     def range_search(
         self, queries: NDArray[np.float32], least: float, params: Any
     ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
-        """Codes in the nearest lists at least so similar, as FAISS returns them.
+        """The codes in the nearest lists that are at least `least` similar, as FAISS returns them.
 
-        (Q + 1,) where the codes of each query begin, their similarities and their places.
+        (Q + 1,) where the codes of each query begin, then their similarities and their positions.
         """
         if not self._signed:
             found: tuple[Any, Any, Any] = self._index.range_search(queries, least, params=params)
@@ -95,7 +95,7 @@ class Codes:
         return limits, np.asarray(similarity, np.float32), faiss.rev_swig_ptr(result.labels, count).copy()
 
     def _whole(self, queries: NDArray[np.float32]) -> tuple[NDArray[np.float32], np.float32]:
-        """Queries (Q, dim) in units of the codes, as whole numbers of 8 bits, and their one scale."""
+        """Queries (Q, dim) in units of the codes, rounded to 8-bit integers, and their common scale."""
         parts = queries * self._unit
         scale = np.float32(_LARGEST / max(float(np.abs(parts).max()), _SMALLEST))
         return np.ascontiguousarray(np.rint(parts * scale)), scale
@@ -103,7 +103,7 @@ class Codes:
     def _asked(
         self, queries: NDArray[np.float32], params: Any
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64], np.float32]:
-        """Queries for FAISS, what the codes of their nearest lists begin with, those lists, the scale."""
+        """Queries for FAISS, the offsets of their nearest lists, these lists, and the scale."""
         whole, scale = self._whole(queries)
         near, lists = self._index.quantizer.search(queries, params.nprobe)  # each (Q, lists)
         near = scale * (near + (queries @ self._zero)[:, None])

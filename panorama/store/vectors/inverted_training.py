@@ -1,7 +1,7 @@
-"""Vectors enter; an empty inverted file that knows its lists leaves, made in pieces between which work rests.
+"""Vectors come in; an empty inverted file with trained lists goes out, made in pieces that allow pauses.
 
-FAISS trains in one go, a quarter of a minute of a core at 1,000,000 vectors, for which no query would wait.
-What is done here is what it does: spherical k-means, then the range of what is left in each part of a vector.
+FAISS itself trains in one go, 15 s of one core at 1,000,000 vectors, for which no query should have to wait.
+This module does the same in pieces: spherical k-means, then the range of the residuals in each component.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 PIECE_ROWS = 4_096
-"""Vectors that are compared with all lists at once: some hundredths of a second at 1,000,000."""
+"""Vectors compared with all lists in one piece: some hundredths of a second at 1,000,000 vectors."""
 
 ROUNDS = 8
 
 
 def trained(vectors: NDArray[np.float32], lists: int, parts: int | None, wait: Callable[[], None]) -> Any:
-    """An index of so many lists, trained on vectors (N, dim) but empty.
+    """An empty index with a number of lists, trained on vectors (N, dim).
 
     Args:
-        parts: codes of so many bytes, of PQ, which FAISS trains in one go; None for a byte a number.
+        parts: PQ codes of this many bytes, which FAISS trains in one go; None for one byte per component.
         wait: called before every piece of work.
     """
     dim = vectors.shape[1]
@@ -46,7 +46,7 @@ def trained(vectors: NDArray[np.float32], lists: int, parts: int | None, wait: C
 
 
 def centres_of(vectors: NDArray[np.float32], lists: int, wait: Callable[[], None]) -> NDArray[np.float32]:
-    """Unit vectors (lists, dim), each in the middle of those vectors (N, dim) that lie nearest to it."""
+    """Centres (lists, dim) of unit length, each the mean direction of the vectors (N, dim) nearest to it."""
     rng = np.random.default_rng(0)
     centres = vectors[np.sort(rng.permutation(len(vectors))[:lists])]
     for _ in range(ROUNDS):
@@ -68,7 +68,7 @@ def centres_of(vectors: NDArray[np.float32], lists: int, wait: Callable[[], None
 def nearest_lists(
     quantizer: Any, vectors: NDArray[np.float32], wait: Callable[[], None]
 ) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
-    """Vectors piece by piece, each with the list (B,) that it lies nearest to."""
+    """Yield vectors in pieces (B, dim), each with the nearest list (B,) of its vectors."""
     for start in range(0, len(vectors), PIECE_ROWS):
         wait()
         piece = np.ascontiguousarray(vectors[start : start + PIECE_ROWS])

@@ -1,8 +1,8 @@
-"""Vectors of one exit as raw arrays on disk: listed Parquet files enter, memory-mapped rows leave.
+"""Listed Parquet files come in; the vectors of one exit go out as memory-mapped rows, cached as raw arrays.
 
-The cache is disposable. It is keyed by model hash, exit and the names of the files it was made from, which
-are never given again; what is missing is appended, and anything that does not add up (sizes, checksums, a
-model) makes it anew from the Parquet files.
+The cache is disposable. Its key is the model hash, the exit and the names of the files it was made from,
+which are never used again. Missing rows are appended. If anything does not fit (sizes, checksums, the model),
+the cache is made again from the Parquet files.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ FORMAT = 4
 MANIFEST = "manifest.json"
 _KINDS = ("crops", "tracks", "prints", "vectors")
 ROW = np.dtype([("crop_id", np.int64), ("print", np.uint64)])
-"""What a vector is known by: the crop, and a number that is made of it (see `prints_of`)."""
+"""Identifies a stored vector: its crop, and a fingerprint of the vector (see `prints_of`)."""
 _COLUMNS = ["crop_id", "track_id", "vector"]
 _SAMPLE_BYTES = 4096
 _SAMPLE_EVERY = 1 << 20
 _MOST_SAMPLES = 1024
 _WEIGHT = 0x9E3779B97F4A7C15
 LEAST_USE = 0.8
-"""A cache is written anew when less than this share of its rows is still wanted."""
+"""The cache is rewritten if less than this share of its rows is still needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Rows:
 
     Attributes:
         crop_ids, track_ids: (N,) int64.
-        prints: (N,) uint64 of the vectors, see `prints_of`.
+        prints: (N,) uint64, fingerprints of the vectors, see `prints_of`.
         vectors: (N, dim) float32.
     """
 
@@ -63,7 +63,7 @@ class Rows:
 
     @classmethod
     def concat(cls, parts: Sequence[Rows], dim: int) -> Rows:
-        """All rows of several lists, in order."""
+        """The rows of several parts, in order."""
         if len(parts) == 1:
             return parts[0]
         return cls(
@@ -75,20 +75,20 @@ class Rows:
 
 
 def prints_of(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
-    """Numbers (N,) by which vectors (N, dim) are known again: others have others, but for one in 2**64.
+    """Fingerprints (N,) of vectors (N, dim): different vectors differ in them but for chance (2**-64).
 
-    A crop's number does not tell it for good: where an older catalog was put back, another crop gets it.
+    A crop id alone does not identify a crop for ever: after an older catalog was restored, it is given again.
     """
     rows = np.ascontiguousarray(vectors, np.float32)
     if rows.shape[1] % 2:
         rows = np.pad(rows, ((0, 0), (0, 1)))
-    weights = np.multiply.accumulate(np.full(rows.shape[1] // 2, _WEIGHT, np.uint64))  # wraps, all odd
+    weights = np.multiply.accumulate(np.full(rows.shape[1] // 2, _WEIGHT, np.uint64))  # wraps around; all odd
     return np.einsum("nd,d->n", rows.view(np.uint64), weights)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows [start, stop) of the cache came from the file of that name, without crops that came before."""
+    """Rows [start, stop) of the cache: those of one file, without crops that were in earlier parts."""
 
     file: str
     start: int
@@ -97,7 +97,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a cache holds; it is replaced as a whole after the rows that it counts are on disk."""
+    """What a cache holds; its file is replaced as a whole after the rows that it counts are written."""
 
     format: int
     model_hash: str
@@ -114,12 +114,17 @@ class Manifest:
 
 
 def cache_folder(root: Path, model_hash: str, exit: int) -> Path:
-    """Where the accelerators of one exit of one model lie."""
+    """The folder for cache and inverted file of one exit of one model."""
     return root / INDEX / f"{file_safe(model_hash)}-e{exit}"
 
 
 def load_rows(snapshot: Snapshot, model_hash: str, exit: int) -> Rows:
-    """All live rows at an exit, each crop once, in the order of the files; mapped where possible."""
+    """All live rows at an exit, each crop once, in the order of the files; mapped if possible.
+
+    Raises:
+        ValueError: the files have vectors of different lengths.
+        LibraryDamaged: a data file cannot be read.
+    """
     files = snapshot.embeddings.get((model_hash, exit), ())
     dims = {file.dim for file in files}
     if len(dims) > 1:
@@ -137,7 +142,7 @@ def load_rows(snapshot: Snapshot, model_hash: str, exit: int) -> Rows:
             with held(folder / "lock"):
                 found = _update(folder, snapshot, model_hash, exit, dim, files, found)
         except OSError:
-            # No room or no permission for a cache: answers do not depend on it.
+            # No room or no permission for the cache: answers do not depend on it.
             found = None
     if found is None:
         return _unique(Rows.concat([_live(rows, snapshot) for rows in _read(files)], dim))
@@ -145,12 +150,12 @@ def load_rows(snapshot: Snapshot, model_hash: str, exit: int) -> Rows:
 
 
 def _serves(manifest: Manifest, files: Sequence[DataFile], snapshot: Snapshot) -> bool:
-    """Whether all rows of `files` are in the cache, and not too many others."""
+    """Whether the cache holds all rows of `files` and not too many others."""
     wanted = {file.name for file in files}
     mine = [part for part in manifest.parts if part.file in wanted]
     if len(mine) < len(wanted):
         return False
-    # A cache that others have brought further than this snapshot is theirs to tidy up.
+    # If others have updated the cache beyond this snapshot, leave the clean-up to them.
     rows = sum(part.stop - part.start for part in mine)
     return rows >= LEAST_USE * manifest.rows or snapshot.data_version < manifest.data_version
 
@@ -164,13 +169,13 @@ def _update(
     files: Sequence[DataFile],
     seen: tuple[Manifest, Rows] | None,
 ) -> tuple[Manifest, Rows] | None:
-    """The cache after adding what it lacks; None for a snapshot older than what the cache serves.
+    """The cache after adding what it lacks; None if it serves a newer snapshot. Needs the cache's lock.
 
     Args:
-        seen: the cache as it was a moment ago.
+        seen: the cache as it was before the lock was taken.
     """
     fresh = Manifest(FORMAT, model_hash, exit, dim, _next(folder), snapshot.data_version, (), 0)
-    found = _open(folder, model_hash, exit, dim, seen)  # again, now that nobody else changes it
+    found = _open(folder, model_hash, exit, dim, seen)  # again, now under the lock
     none = np.zeros(0, np.int64)
     if found is None:
         return _write(folder, fresh, files, {}, none)
@@ -199,11 +204,12 @@ def _write(
     known: Mapping[str, Rows],
     have: NDArray[np.int64],
 ) -> tuple[Manifest, Rows]:
-    """Append the rows of `files`, taken from `known` where there, and make them count.
+    """Append the rows of `files`, taken from `known` if there, and list them in the manifest.
 
     Args:
-        have: crops that listed files before these hold. Those of files that are not listed any more do not
-            count: compaction wrote them into one of `files`.
+        manifest: of the cache to append to.
+        have: crops that the cache already holds from files that are still listed. Crops of unlisted files do
+            not count: compaction wrote them into one of `files`.
     """
     parts = list(manifest.parts)
     paths = [folder / f"g{manifest.generation}.{kind}" for kind in _KINDS]
@@ -212,7 +218,7 @@ def _write(
         outs = [stack.enter_context(path.open("ab")) for path in paths]
         for out, width in zip(outs, (8, 8, 8, 4 * manifest.dim), strict=True):
             if out.tell() != manifest.rows * width:
-                out.truncate(manifest.rows * width)  # what an append that was killed left behind
+                out.truncate(manifest.rows * width)  # left behind by a killed append
         stop = manifest.rows
         for file in files:
             start = stop
@@ -227,7 +233,7 @@ def _write(
     done = replace(manifest, parts=tuple(parts))
     mapped = _map(folder, done)
     done = replace(done, check=_checksum(mapped))
-    # Nobody waits for the disk: rows or a manifest that a power cut took are missed when it is opened.
+    # Not synced to disk: `_open` notices rows or a manifest that a power cut has taken.
     write_atomically(folder / MANIFEST, json.dumps(asdict(done)).encode(), durable=False)
     for old in (*files_named(folder, CACHE_FILE), *files_named(folder, HALF_CACHE_FILE)):
         if old not in paths:
@@ -238,11 +244,11 @@ def _write(
 def _first_of_each(
     have: NDArray[np.int64], files: Sequence[DataFile], known: Mapping[str, Rows]
 ) -> NDArray[np.bool_]:
-    """For the rows of `files`, one after the other: whether the crop has not come before."""
+    """For the rows of `files` in order: whether the crop appears for the first time."""
     ids = [known[file.name].crop_ids if file.name in known else _crop_ids(file) for file in files]
     new = np.concatenate([have[:0], *ids])
     if len(new):
-        have = have[(have >= new.min()) & (have <= new.max())]  # none, of a video that has just come
+        have = have[(have >= new.min()) & (have <= new.max())]  # usually none: files of new videos
     whole = np.concatenate([have, new])
     fresh = np.zeros(len(whole), np.bool_)
     fresh[np.unique(whole, return_index=True)[1]] = True
@@ -257,7 +263,7 @@ def _crop_ids(file: DataFile) -> NDArray[np.int64]:
 def _open(
     folder: Path, model_hash: str, exit: int, dim: int, seen: tuple[Manifest, Rows] | None = None
 ) -> tuple[Manifest, Rows] | None:
-    """The cache, or None where there is none that can be trusted; `seen` where that is it still."""
+    """The cache, or None if there is none that fits and can be trusted; `seen` if it is unchanged."""
     manifest = _manifest(folder)
     if manifest is None:
         return None
@@ -281,7 +287,7 @@ def _manifest(folder: Path) -> Manifest | None:
 
 
 def is_made_of(folder: Path, files: Collection[str]) -> bool:
-    """Whether all that a cache's files hold was taken from some data files, by name."""
+    """Whether the files of a cache hold only rows of the given data files, by name."""
     held = {path.name: path.stat().st_size for path in files_named(folder, CACHE_FILE)}
     manifest = _manifest(folder)
     if manifest is None:
@@ -305,7 +311,7 @@ def _map(folder: Path, manifest: Manifest) -> Rows:
 
 
 def _mapped(path: Path, kind: np.dtype, shape: tuple[int, ...]) -> NDArray:
-    # A plain array over the map: np.memmap's bookkeeping costs more than a small slice.
+    # As a plain array: the bookkeeping of np.memmap costs more than a small slice.
     return np.asarray(np.memmap(path, kind, "r", shape=shape))
 
 
@@ -315,7 +321,7 @@ def _next(folder: Path) -> int:
 
 
 def _checksum(rows: Rows) -> int:
-    """Of all numbers and of a sample of the vectors: reading gigabytes would cost more than it protects."""
+    """A checksum of all ids and of a sample of the vectors: reading all would cost more than it protects."""
     check = zlib.crc32(rows.prints.data, zlib.crc32(rows.track_ids.data, zlib.crc32(rows.crop_ids.data)))
     if len(rows):
         flat = rows.vectors.reshape(-1).view(np.uint8)
@@ -327,7 +333,7 @@ def _checksum(rows: Rows) -> int:
 
 
 def _select(manifest: Manifest, rows: Rows, files: Sequence[DataFile], snapshot: Snapshot) -> Rows:
-    """The rows of `files`, without those of segments that are not live; no copy where they lie together."""
+    """The rows of `files` in live segments; without a copy if they are contiguous and all live."""
     wanted = {file.name for file in files}
     spans: list[tuple[int, int]] = []
     for part in manifest.parts:
@@ -357,6 +363,6 @@ def _read(files: Sequence[DataFile]) -> Iterator[Rows]:
 
 
 def _unique(rows: Rows) -> Rows:
-    """Each crop once: two processes may have embedded it at the same time."""
+    """Each crop once, its first row: two processes may have embedded it at the same time."""
     _, first = np.unique(rows.crop_ids, return_index=True)
     return rows if len(first) == len(rows) else rows[np.sort(first)]

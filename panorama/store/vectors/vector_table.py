@@ -1,4 +1,4 @@
-"""Crops with a vector at one exit: a snapshot enters, arrays with look-ups by crop leave."""
+"""A snapshot comes in; the crops with a vector at one exit go out as arrays, with lookup by crop."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class VectorTable:
 
     Attributes:
         crop_ids, track_ids: (N,) int64; each crop once.
-        prints: (N,) uint64 by which the vectors are known again, see `prints_of`.
-        vectors: (N, dim) float32 of unit length, mapped from disk, read only.
-        folder: where accelerators for it may lie.
+        prints: (N,) uint64, fingerprints of the vectors, see `prints_of`.
+        vectors: (N, dim) float32 of unit length, mapped from disk if possible; read only.
+        folder: for its cache and inverted file; None for none.
     """
 
     model_hash: str
@@ -46,7 +46,7 @@ class VectorTable:
 
     @classmethod
     def load(cls, snapshot: Snapshot, model_hash: str, exit: int) -> VectorTable:
-        """The table of a snapshot, from the cache in index/ or from the Parquet files."""
+        """The table of a snapshot, from the cache in index/ or the Parquet files; errors as `load_rows`."""
         rows = load_rows(snapshot, model_hash, exit)
         folder = cache_folder(snapshot.root, model_hash, exit)
         return cls(model_hash, exit, rows.crop_ids, rows.track_ids, rows.prints, rows.vectors, folder)
@@ -57,7 +57,7 @@ class VectorTable:
 
     @cached_property
     def _order(self) -> NDArray[np.intp] | None:
-        """Rows by crop id; None where they are in that order already, as segments write them."""
+        """The rows in order of crop id; None if they already are in that order, as segments write them."""
         if bool(np.all(self.crop_ids[1:] > self.crop_ids[:-1])):
             return None
         return np.argsort(self.crop_ids, kind="stable")
@@ -67,7 +67,7 @@ class VectorTable:
         return self.crop_ids if self._order is None else self.crop_ids[self._order]
 
     def rows_of(self, crop_ids: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Rows of some crops, in the order given; -1 for those without a vector here."""
+        """The rows of some crops, in the given order; -1 for crops without a vector here."""
         wanted = np.asarray(crop_ids, np.int64)
         if self._order is None:
             return rows_in(self.crop_ids, wanted)
@@ -75,7 +75,7 @@ class VectorTable:
 
 
 def read_crop_ids(snapshot: Snapshot) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Crop and track ids of every crop of a snapshot, with vectors or without, in the order of the files."""
+    """Crop and track ids of all live crops of a snapshot, with or without vectors, in file order."""
     crop_ids, track_ids = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for path in snapshot.files["crops"]:
         with ListedFile(path) as file:
