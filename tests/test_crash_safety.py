@@ -18,7 +18,7 @@ from store_samples import check_whole, data_files, index
 
 from panorama.errors import LibraryDamaged, LibraryWriteError
 from panorama.store import Store
-from panorama.store.catalog import leftover
+from panorama.store.catalog import connections, leftover
 
 TESTS = Path(__file__).parent
 
@@ -368,6 +368,30 @@ def test_a_library_that_is_opened_again_keeps_the_log_that_it_goes_on_in(tmp_pat
         assert kept.snapshot().videos.num_rows == 3
         index(kept, "d.mp4")
         assert len(run_child(INDEXED_ELSEWHERE, root, "e.mp4")[0]) == 5
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_what_others_write_meanwhile_is_no_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_written: bool
+) -> None:
+    """One opening in 25 read the catalog before a checkpoint and the log behind it, and was refused."""
+    catalog, looks = tmp_path / "x" / "catalog.sqlite", []
+    with Store.create(tmp_path / "x") as store:
+        index(store, "a.mp4")
+        log = connections.log_of(catalog)
+
+        def looked(*_: Path) -> bool:
+            looks.append(log)
+            if is_written:
+                os.utime(log, ns=(len(looks), len(looks)))
+            return is_written or len(looks) == 1  # torn at the first look, or at each
+
+        monkeypatch.setattr(leftover, "_is_of_another", looked)
+        leftover.check_log(catalog)
+        assert len(looks) == (1 if is_written else 2)
+        monkeypatch.setattr(leftover, "_is_of_another", lambda *_: True)
+        with pytest.raises(LibraryDamaged, match="of another one"):
+            leftover.check_log(catalog)
 
 
 def test_a_file_that_is_no_database_beside_a_log_is_not_mixed_with_it(tmp_path: Path) -> None:

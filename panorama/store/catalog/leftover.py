@@ -12,11 +12,13 @@ import shutil
 import sqlite3
 import struct
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
 from panorama.errors import LibraryDamaged
+from panorama.store.catalog.connections import log_of
 
 APART_SECONDS = 1.0
 """File times at least this far apart are not from the same moment."""
@@ -27,24 +29,52 @@ _LOG = struct.Struct(">8x I 4x 8s 8x")
 _FRAME = struct.Struct(">I 4x 8s 8x")
 
 
+SETTLED_SECONDS = 0.05
+"""Longer than any clock of a file system takes from one time to the next."""
+
+
 def check_log(catalog: Path) -> None:
-    """Raise LibraryDamaged if a catalog was put beside a log that does not fit it; touch neither file."""
-    log = catalog.with_name(catalog.name + "-wal")
-    try:
-        was_put, beside = catalog.stat(), log.stat()
-    except OSError:
-        return  # no log: the last process closed the library properly
-    if not beside.st_size:
+    """Raise LibraryDamaged if a catalog was put beside a log that does not fit it; touch neither file.
+
+    While others write, the two files do not fit either: they are read one after the other. So both must have
+    been left alone from before the first look until after a second one.
+    """
+    log = log_of(catalog)
+    before = _states(catalog, log)
+    if not _is_of_another(catalog, log):
         return
-    # A checkpoint copies pages from the log to its catalog, which makes the catalog the newer file.
-    copied_now = was_put.st_mtime_ns > beside.st_mtime_ns and not _holds_any(catalog, log)
-    if not copied_now and not _copied_with_its_time(was_put, beside):
-        return
-    if not _fit(catalog, log):
+    time.sleep(SETTLED_SECONDS)
+    if _states(catalog, log) == before and _is_of_another(catalog, log) and _states(catalog, log) == before:
         raise LibraryDamaged(
             f"{catalog} was put beside the log {log.name} of another one, as a backup over a library whose"
             f" process was killed; delete {log} and {catalog.name}-shm to go on with the backup"
         )
+
+
+def _states(*paths: Path) -> list[tuple[int, int, int] | None]:
+    """For each file what changes when it is written or replaced; None if it is not there."""
+    found: list[tuple[int, int, int] | None] = []
+    for path in paths:
+        try:
+            state = path.stat()
+        except OSError:
+            found.append(None)
+        else:
+            found.append((state.st_ino, state.st_size, state.st_mtime_ns))
+    return found
+
+
+def _is_of_another(catalog: Path, log: Path) -> bool:
+    """Whether a log seems to belong to another catalog than the one beside it."""
+    try:
+        was_put, beside = catalog.stat(), log.stat()
+    except OSError:
+        return False  # no log: the last process closed the library properly
+    if not beside.st_size:
+        return False
+    # A checkpoint copies pages from the log to its catalog, which makes the catalog the newer file.
+    copied_now = was_put.st_mtime_ns > beside.st_mtime_ns and not _holds_any(catalog, log)
+    return (copied_now or _copied_with_its_time(was_put, beside)) and not _fit(catalog, log)
 
 
 def _holds_any(catalog: Path, log: Path) -> bool:
