@@ -41,8 +41,8 @@ def check_log(catalog: Path) -> None:
         return
     if not _fit(catalog, log):
         raise LibraryDamaged(
-            f"{catalog} was put beside the log {log.name} of another one, as a backup over a library whose"
-            f" process was killed; delete {log} and {catalog.name}-shm to go on with the backup"
+            f"{catalog} lies beside the log {log.name} of another catalog, as after restoring a backup over a"
+            f" library whose process was killed; to use the backup, delete {log} and {catalog.name}-shm"
         )
 
 
