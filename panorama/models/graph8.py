@@ -333,7 +333,7 @@ def _core() -> Any:
 def why_not_here() -> str:
     """What this processor lacks for fast products of 8 bits, as OpenVINO sees it; '' for nothing."""
     able = _core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-    return "" if "INT8" in able else f"this processor has no fast products of 8 bits ({', '.join(able)})"
+    return "" if "INT8" in able else f"this processor has no fast 8-bit products ({', '.join(able)})"
 
 
 @cache
