@@ -97,7 +97,7 @@ def _counted(name: str, most: float = math.inf, least: int = 1) -> Kind:
 
 
 def _called(name: str) -> Kind:
-    return Kind(f"{name} is a function, as print; leave it out to hear nothing", callable)
+    return Kind(f"{name} is a function, such as print; leave it out to be told nothing", callable)
 
 
 def _number(says: str) -> Kind:
@@ -163,8 +163,8 @@ KINDS: dict[str, Kind] = {
     "seconds": Kind("a time is a finite number of seconds", is_finite, plain=float),
     "frame": Kind("a frame is a whole number, counted from 0", is_count, plain=int),
     "folder": Kind("an album is a folder with one subfolder of pictures per entity", is_path),
-    "exemplar_id": Kind("an exemplar's id is a whole number, as Library.exemplars tells it", is_id),
-    "exemplar_ids": Kind("exemplar_ids is a list of whole numbers, as Library.exemplars tells them", are_ids),
+    "exemplar_id": Kind("an exemplar's id is a whole number, as Library.exemplars returns it", is_id),
+    "exemplar_ids": Kind("exemplar_ids is a list of whole numbers from Library.exemplars", are_ids),
     "with_sightings": _flag("with_sightings"),
     "picture_root": Kind("a picture root is a folder, as text or a Path", is_path),
     "read_only": _flag("read_only"),
@@ -177,8 +177,8 @@ KINDS: dict[str, Kind] = {
     "crop_ids": Kind("crop_ids is a list of whole numbers, as a query returns them", are_ids),
     "exit": Kind("an exit is a whole number from 1", is_whole),
     "key": Kind("a setting's name is text", is_text),
-    "change": Kind("what changes settings is a function of all of them, which returns a dict", callable),
-    "value": Kind("a setting is what JSON can hold", is_json),
+    "change": Kind("expected a function that takes all settings and returns a dict", callable),
+    "value": Kind("a setting is a value that JSON can hold", is_json),
     "camera": Kind("a camera is its name as text, see Library.videos", is_text),
     "to": Kind("a camera is its name as text, see Library.videos", is_text),
     "kind": Kind("the kind of a shape is 'zone' or 'line'", is_text),
@@ -219,7 +219,7 @@ KINDS |= {
     "Zones.drop.name": SHAPE,
 }
 
-_TOLD = Kind("expected a function that takes a line of text, as print", callable)
+_TOLD = Kind("expected a function that takes a line of text, such as print", callable)
 
 KINDS |= {
     "library": _instance("panorama", "Library", "panorama.open('panorama-library')"),
@@ -240,9 +240,9 @@ KINDS |= {
     "fine_tune.out": Kind("a model's folder is text or a Path, and not empty", is_path, plain=Path),
     "fine_tune.options": _instance("panorama.training", "TrainingOptions", "TrainingOptions()"),
     "fine_tune.start": Kind(MODEL.says, is_path, plain=os.fspath),
-    "fine_tune.library": Kind("expected a function that opens a library, as panorama.open", callable),
+    "fine_tune.library": Kind("expected a function that opens a library, such as panorama.open", callable),
     "fine_tune.scratch": Kind(
-        "expected a function that opens a folder as library, as panorama.open", callable
+        "expected a function that opens a folder as a library, such as panorama.open", callable
     ),
     "fine_tune.say": _TOLD,
     "train_recipe.recipe": Kind("a recipe is a file, as text or a Path", is_path, plain=Path),
@@ -268,7 +268,7 @@ KINDS |= {
     "TrainingOptions.minutes": _number("minutes is a number above 0"),
     "TrainingOptions.threads": Kind("threads is a whole number", is_whole, plain=int),
     "IngestSettings.samples_per_second": Kind(
-        "samples a second (--fps) are a number above 0, at most 1000", above(0, 1000), plain=float
+        "samples a second (--fps) is a number above 0, at most 1000", above(0, 1000), plain=float
     ),
     "IngestSettings.every": _counted("every, in frames,"),
     "IngestSettings.crops_per_track": _counted("crops_per_track"),
@@ -288,7 +288,7 @@ KINDS |= {
     "Hooks.on_anew": _called("on_anew"),
     "RecordingRule.time_from": Kind("time_from is text: 'none', 'metadata', 'name' or a pattern", is_text),
     "RecordingRule.zone": Kind(
-        "a time zone is its IANA name as text, 'Europe/Berlin', or '' for that of this machine",
+        "a time zone is its IANA name as text, 'Europe/Berlin', or '' for this machine's",
         lambda value: value is None or is_text(value),
         plain=lambda value: value or "",
     ),

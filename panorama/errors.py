@@ -187,7 +187,7 @@ def paths_told() -> Iterator[None]:
     except UnicodeEncodeError as exc:
         if exc.encoding != "utf-8":
             raise  # not a path: the encoding of the output lacks a character
-        raise UsageError(f"{exc.object!r} is no text in UTF-8; rename it") from exc
+        raise UsageError(f"{exc.object!r} is not UTF-8 text; rename it") from exc
     except RuntimeError as exc:
         if not str(exc).startswith(_LOOP):  # pathlib raises this up to Python 3.12
             raise
@@ -220,7 +220,7 @@ def no_entity(name: str, entities: Collection[str]) -> str:
 def first_entity(name: str = "NAME") -> str:
     """The message for a library without entities."""
     command = command_of("register", name, behind="PICTURE...")
-    return f"nothing is registered yet; register it by a picture: {command}"
+    return f"nothing is registered yet; register it with a picture: {command}"
 
 
 def near(name: str, choices: Iterable[str], least: float = 0.5) -> str:

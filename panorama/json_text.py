@@ -16,4 +16,4 @@ def parsed_json(text: str, object_pairs_hook: Callable[[list[tuple[str, Any]]], 
     try:
         return json.loads(text, object_pairs_hook=object_pairs_hook)
     except RecursionError as exc:
-        raise ValueError("its brackets stand in one another too deep") from exc
+        raise ValueError("its brackets are nested too deeply") from exc

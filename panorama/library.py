@@ -285,7 +285,7 @@ class Library(LibraryContents):
 
         for name, given in album.items():
             if not given.pictures and check_name(name) not in self._store.entities():
-                raise UsageError(f"{name!r} is new: give an example of it, not only what it is not")
+                raise UsageError(f"{name!r} is new: give an example of it, not only pictures of other things")
         self._models.remember()
         ready = registering.ready_for(album, self.embedder)
         self._store.add_album(ready, category)

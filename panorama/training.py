@@ -149,18 +149,16 @@ def refuse_place(out: Path, folders: Sequence[Path] = ()) -> None:
     for given in folders:
         if place.is_relative_to(given.resolve()):
             raise UsageError(
-                f"{out} lies in --folders {given}: what is written there would be learned from the next "
-                "time; name a folder elsewhere"
+                f"{out} is inside --folders {given}: the next training would learn from what is written "
+                "there; name a folder elsewhere"
             )
 
 
 def _refuse_another(out: Path) -> None:
     """Refuse a folder that holds a training: a forgotten --resume must not overwrite hours of work."""
-    for name, what in ((CHECKPOINT, "a training that can be gone on with"), (WEIGHTS, "a model already")):
+    for name, what in ((CHECKPOINT, "a training that can be resumed"), (WEIGHTS, "a model already")):
         if (out / name).is_file():
-            raise UsageError(
-                f"{out} holds {what} ({name}): --resume goes on there; to begin anew, name a new folder"
-            )
+            raise UsageError(f"{out} holds {what} ({name}): continue it with --resume, or name a new folder")
 
 
 def _adapt(
@@ -170,7 +168,7 @@ def _adapt(
 
     refuse_steps(options)
     if options.seed is not None:
-        raise UsageError("--seed: nothing is drawn any more; the table of pictures says which of them teach")
+        raise UsageError("--seed has no effect here: the table of pictures says which of them teach")
     result = adapt(recipe, data, out, device=options.device, threads=options.threads, say=say)
     start = open_model(str(read_recipe(recipe)["start"]["model"]), "embedder").path
     if result["model"] is not None and (start / SHIPPED).is_file() and start.resolve() != out.resolve():
@@ -188,8 +186,8 @@ def refuse_steps(options: TrainingOptions) -> None:
     for name in ("steps", "minutes"):
         if (value := getattr(options, name)) is not None:
             raise UsageError(
-                f"--{name} {value:g}: what is learned from pictures of your own is computed in one go; leave "
-                f"--{name} away, it belongs to recipes with [training]"
+                f"--{name} {value:g} is for recipes with [training]; fine-tuning on your own pictures is "
+                f"computed in one go: leave out --{name}"
             )
 
 
@@ -203,7 +201,7 @@ def _train_proposer(
 
     given = [n for n in ("steps", "seed", "minutes") if getattr(options, n) is not None]
     if given:
-        raise UsageError(f"--{given[0]}: of a proposer the recipe alone says it; change it there")
+        raise UsageError(f"--{given[0]}: for a proposer, set this in the recipe")
     if len(data) != 1:
         raise UsageError(f"a proposer is trained from one data folder, got {len(data)}: --data NAME=FOLDER")
     plan = read_recipe(recipe)

@@ -226,7 +226,7 @@ class Zones:
             found = ", ".join(f"{width}x{height}" for width, height in sizes) or "none"
             raise UsageError(
                 f"the videos of {of_camera(camera)} have several sizes ({found}): say which one the pixels "
-                "count in with --size WIDTHxHEIGHT, or give percentages: '10%,50% ...'"
+                "refer to with --size WIDTHxHEIGHT, or give percentages: '10%,50% ...'"
             )
         return int(sizes[0][0]), int(sizes[0][1])
 
@@ -264,7 +264,7 @@ def points_of(
     except ValueError:
         values = []
     if not values or len(values) % 2 or any(pair.count(",") != 1 for pair in text.replace(";", " ").split()):
-        raise UsageError(f"points are pairs x,y with blanks between: '120,300 400,300 400,470', got {text!r}")
+        raise UsageError(f"points are pairs x,y, separated by spaces: '120,300 400,300', got {text!r}")
     if any(shares) and not all(shares):
         raise UsageError(f"points are all in percent or all in pixels, got {text!r}")
     width, height = (100.0, 100.0) if all(shares) else (size or known_size())
@@ -286,7 +286,7 @@ def read_shapes(path: Path, camera: str) -> list[Zone]:
     listed = held.get("shapes") if isinstance(held, dict) else None
     if not isinstance(listed, list) or not all(isinstance(shape, dict) for shape in listed):
         form = '{"shapes": [{"camera": "gate", "name": "lawn", "kind": "zone", "points": [[0.1, 0.5], ...]}]}'
-        raise UsageError(f"{path} holds no shapes; expected {form}, or a file of labelme")
+        raise UsageError(f"{path} holds no shapes; expected {form}, or a labelme file")
     width, height = held.get("imageWidth", 1), held.get("imageHeight", 1)
     try:
         return [_shape(shape, camera, float(width), float(height)) for shape in listed]

@@ -310,7 +310,7 @@ def test_a_model_that_another_process_chose_is_the_one_that_answers_and_indexes(
 def test_a_mistake_in_one_of_several_queries_is_told(library):
     with pytest.raises(QueryError, match="nosuch"):
         library.query_many([RED, "SELECT frames WHERE nosuch = 1"])
-    with pytest.raises(QueryError, match=r"stands alone, in Library\.query; several at once are SELECTs"):
+    with pytest.raises(QueryError, match=r"alone, with Library\.query; only SELECTs can run together"):
         library.query_many([RED, "DROP ENTITY 'red'"])
     assert [e.name for e in library.entities()] == ["red"]
 

@@ -108,7 +108,7 @@ PICTURE = thing_picture("red")
          lambda lib: IngestSettings(min_side=-3)),
         (UsageError, "min_side is a whole number from 0 .* got int 1000",
          lambda lib: IngestSettings(min_side=10**400)),
-        (UsageError, "on_file is a function, as print; leave it out to hear nothing, got int 3",
+        (UsageError, "on_file is a function, such as print; leave it out to be told nothing, got int 3",
          lambda lib: Hooks(on_file=3)),
         (UsageError, "on_progress is a function, .* got None", lambda lib: Hooks(on_progress=None)),
         (UsageError, "time_from is text: .* or a pattern, got int 3", lambda lib: RecordingRule(time_from=3)),
@@ -133,11 +133,11 @@ PICTURE = thing_picture("red")
          lambda lib: lib.query("SELECT tracks ORDER BY similarity(?)", [np.zeros((3, 3))])),
         (QueryError, "similarity takes one picture",
          lambda lib: lib.query("SELECT tracks ORDER BY similarity(?)", [np.zeros(3)])),
-        (UsageError, "parameter number 1 is an array of .*; a picture goes into similarity",
+        (UsageError, "parameter number 1 is an array of .*; only similarity.* take a picture",
          lambda lib: lib.query("SELECT * FROM tracks WHERE video = ?", [PICTURE])),
-        (UsageError, "parameter \\$a is an array of .*; a picture goes into similarity",
+        (UsageError, "parameter \\$a is an array of .*; only similarity.* take a picture",
          lambda lib: lib.query("SELECT $a FROM tracks ORDER BY similarity('red.png')", {"a": PICTURE})),
-        (QueryError, "parameter is an array of .*; a picture goes into similarity",
+        (QueryError, "parameter is an array of .*; only similarity.* take a picture",
          lambda lib: lib.query("SELECT tracks WHERE video = ?", [PICTURE])),
         (UsageError, "a list of them, got None", lambda lib: lib.index(None)),
         (UsageError, "a list of them, got list .*5", lambda lib: lib.index(["a.mp4", 5])),
@@ -163,7 +163,7 @@ PICTURE = thing_picture("red")
         (UsageError, "an id is a whole number", lambda lib: lib.crop("1")),
         (UsageError, "no crop 5", lambda lib: lib.vectors_of([5], 1)),
         (UsageError, "exits 1 to 1, got 9", lambda lib: lib.vectors_of([5], 9)),
-        (UsageError, "what JSON can hold", lambda lib: lib.put_setting("x", {1, 2})),
+        (UsageError, "a value that JSON can hold", lambda lib: lib.put_setting("x", {1, 2})),
         (UsageError, "pairs of shares", lambda lib: lib.zones.add("lawn", [(0.1, 0.2, 0.3)])),
         (UsageError, "not empty, got str ''", lambda lib: panorama.open("")),
         (UsageError, r"^panorama\.open\(path=...\): .* not empty, got int 5", lambda lib: panorama.open(5)),
@@ -324,7 +324,9 @@ def test_an_array_that_is_no_picture_is_told_by_its_shape(
 
 def test_a_tensor_is_no_picture_of_pil(library: Library) -> None:
     torch = pytest.importorskip("torch")
-    with pytest.raises(UsageError, match=r"number 1 is a tensor of \(3, 20, 30\) torch.float32; a picture"):
+    with pytest.raises(
+        UsageError, match=r"number 1 is a tensor of \(3, 20, 30\) torch.float32; only similarity"
+    ):
         library.query("SELECT ? AS v", [torch.zeros((3, 20, 30))])
 
 

@@ -31,7 +31,7 @@ def test_a_rate_that_nothing_tells_is_assumed_and_said_to_be(name: str, tmp_path
     with open_video(path) as reader:
         assert reader.info.average_rate == 25 and reader.info.assumed_rate
     done = run("index", path)
-    told = f"{name}: it stores no times, 25 frames a second were assumed"
+    told = f"{name}: it stores no timestamps, so 25 frames a second were assumed"
     assert done.status == 0 and told in done.err
     assert "ffmpeg -framerate" in run("videos", "--json").json[0]["decode_note"]
 

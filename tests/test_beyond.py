@@ -118,9 +118,9 @@ def test_a_sum_of_whole_numbers_is_computed_with_in_data_frames(engine: Engine) 
     ("value", "told"),
     [
         ("340282366920938463463374607431768211455::UHUGEINT", "a whole number of more than the 38 digits"),
-        ("[INTERVAL '200000000 days']", "an INTERVAL that is too long for a duration of files"),
-        ("union_value(num := 2)", "a UNION, which is no type of files"),
-        ("[union_value(num := 2)]", "a UNION, which is no type of files"),
+        ("[INTERVAL '200000000 days']", "an INTERVAL that is too long for the durations of files"),
+        ("union_value(num := 2)", "a UNION, a type that files"),
+        ("[union_value(num := 2)]", "a UNION, a type that files"),
     ],
 )
 def test_what_files_and_data_frames_have_not_is_refused_by_the_name_of_its_column(
@@ -152,7 +152,7 @@ def test_text_has_every_digit_of_a_decimal_and_no_more_of_a_float(engine: Engine
 def test_a_zone_that_is_left_out_is_told(engine: Engine) -> None:
     result = engine.query("SELECT TIMETZ '10:00:00+02' AS v, TIMESTAMPTZ '2026-03-01 10:00:00+02' AS w")
     assert [warning.split(";")[0] for warning in result.warnings] == [
-        "the column 'v' holds TIME WITH TIME ZONE, of which the zone is left out"
+        "the column 'v' holds TIME WITH TIME ZONE, and its zone is dropped"
     ]
 
 
@@ -173,7 +173,7 @@ def test_the_largest_whole_numbers_are_what_they_are(engine: Engine) -> None:
 def test_a_time_of_numpy_that_python_has_not_is_refused(engine: Engine) -> None:
     """It came as a number of microseconds."""
     for given in (np.datetime64("290000-01-01"), np.array(["2026-03-01", "-0044-03-15"], "M8[D]")):
-        with pytest.raises(UsageError, match="which Python has no time for; give it as text"):
+        with pytest.raises(UsageError, match="which Python's times cannot hold; give it as text"):
             engine.query("SELECT ? AS v", [given])
     assert engine.query("SELECT ? AS v", [np.datetime64("NaT")])[0].v is None
 
@@ -213,6 +213,6 @@ def test_infinity_is_no_date_in_data_frames(engine: Engine, kind: str, frame: st
     for value in ("infinity", "-infinity"):
         for asked in (f"'{value}'::{kind}", f"[{{'a': {day}}}, {{'a': '{value}'::{kind}}}]"):
             with pytest.raises(
-                QueryError, match="the column 'at' holds infinity, which data frames have not"
+                QueryError, match="the column 'at' holds infinity, which data frames cannot hold"
             ):
                 getattr(engine.query(f"SELECT 1 AS n, {asked} AS at"), frame)()

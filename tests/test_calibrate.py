@@ -130,7 +130,7 @@ def test_a_model_that_ships_with_no_bands_gets_them_from_the_library(
         assert report.calibration.near_best == 0.75 and report.examples >= 20
         assert len(library.query("SELECT tracks WHERE entity = 'red' AND band <> 'rejected'")) > 0
         (tmp_path / "calibration.json").write_text('{"exits": []}')
-        with pytest.raises(ModelError, match=r"0 calibrations; mend or remove .*calibration.json"):
+        with pytest.raises(ModelError, match=r"0 calibrations; repair or remove .*calibration.json"):
             calibrate(library)
         (tmp_path / "calibration.json").unlink()
         with pytest.raises(ModelError, match=r"ships with no calibration to go back to.*keeps its own"):
@@ -149,8 +149,8 @@ def test_where_things_come_back_the_bands_stay_unless_they_are_taken_anyway(
         shipped, measured = library.calibrations, measured_with(library.embedder)
     done = run("calibrate", "--out", "bands.json", "--json")
     assert done.status == 3 and "20 of 20 examples are seen again in other videos" in done.err
-    assert "tells of no precision, and 0.95 was aimed at" in done.err
-    assert "the bands stay as they were" in done.err and "--anyway" in done.err
+    assert "can show no precision, but the target was 0.95" in done.err
+    assert "the bands are unchanged" in done.err and "--anyway" in done.err
     assert not (tmp_path / "bands.json").exists()
     assert done.json[0]["recurring"] == 20 and done.json[0]["stranger"] is None
     with panorama.open("panorama-library") as library:
@@ -180,11 +180,11 @@ def test_bands_that_lose_most_of_what_was_accepted_are_told_by_entity_and_not_ta
         found = calibrate(library, recall=0.9)
         assert found.changes == (EntityChange("orange", 8, 0),)
         (told,) = found.doubts
-        assert told.startswith("of 8 tracks accepted of the registered entities 0 would be left")
+        assert told.startswith("of the 8 tracks accepted for registered entities, 0 would be left")
         assert not found.taken and list(library.calibrations) == before
     done = run("calibrate", "--recall", "0.9")
     assert done.status == 3 and "orange: 8 tracks accepted before, it would be 0" in done.err
-    assert "of 1 registered entity 8 tracks accepted before, it would be 0" in done.err
+    assert "1 registered entity: 8 tracks accepted before, it would be 0" in done.err
     done = run("calibrate", "--recall", "0.9", "--anyway")
     assert done.status == 0 and "orange: 8 tracks accepted before, now 0" in done.err
     with panorama.open("panorama-library") as library:
@@ -201,7 +201,9 @@ def test_a_precision_is_doubted_from_where_what_is_seen_again_unknown_would_err(
     """38 of 145 are known for it, so as many of the other 107 may be: a share of 0.645 are strangers."""
     pairs = _Pairs(SAME[:145], STRANGER[:107], 38, 200)
     (told,) = _report(1, pairs, PLAIN, 0.65, 0.0, None).doubts
-    assert told.startswith("38 of 145 examples are seen again") and "of a precision of 0.644 at most" in told
+    assert (
+        told.startswith("38 of 145 examples are seen again") and "show a precision of 0.644 at most" in told
+    )
     assert _report(1, pairs, PLAIN, 0.644, 0.0, None).doubts == ()
     assert _report(1, pairs, PLAIN, 0.95, 0.0, 0.8).doubts == ()
     assert _report(1, pairs, replace(PLAIN, high=1.0), 0.95, 0.0, None).doubts == ()
@@ -254,7 +256,7 @@ def test_what_was_measured_with_fewer_views_of_an_example_counts_no_longer(
         shipped = calibrated_by_itself(library, tmp_path)
         monkeypatch.setitem(GEOMETRY, "upside down", lambda rgb: rgb[::-1])
         assert library.calibrations == shipped
-        assert "of other views" in told(library.embedder, library.snapshot().settings)
+        assert "measured with other views" in told(library.embedder, library.snapshot().settings)
 
 
 def test_what_was_measured_among_other_strangers_counts_no_longer(
@@ -302,14 +304,14 @@ def test_a_precision_in_percent_is_told_how_it_is_written(run: Callable[..., Ran
     write_film(tmp_path / "a.mp4", [Thing("red", 0, 10)], frames=12)
     run("index", "a.mp4", "--model", "color-bands")
     assert "got 95.0; 95 % is written 0.95" in run("calibrate", "--precision", "95").err
-    assert "a recall to aim at is between 0.5 and 1, got 90.0" in run("calibrate", "--recall", "90").err
-    assert "one target sets the border" in run("calibrate", "--recall", "0.9", "--precision", "0.9").err
+    assert "a target recall is between 0.5 and 1, got 90.0" in run("calibrate", "--recall", "90").err
+    assert "give one target" in run("calibrate", "--recall", "0.9", "--precision", "0.9").err
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[" * 200_000, "is no calibration: its brackets stand in one another too deep"),
+        ("[" * 200_000, "is not a calibration: its brackets are nested too deeply"),
         ('{"exits": [{"centre": NaN, "slope": 8, "low": 0, "high": 1, "near_best": 1}]}', "centre is nan"),
         ('{"exits": [{"centre": 0, "slope": 1e999, "low": 0, "high": 1, "near_best": 1}]}', "slope is inf"),
         ('{"exits": [{"centre": "a"}]}', "is malformed"),
@@ -321,7 +323,7 @@ def test_a_calibration_of_what_is_no_number_is_refused(text: str, told: str, tmp
     embedder = ColorEmbedder()
     embedder.folder = tmp_path
     (tmp_path / "calibration.json").write_text(text)
-    with pytest.raises(ModelError, match=told + r".*mend or remove"):
+    with pytest.raises(ModelError, match=told + r".*repair or remove"):
         calibrations_for(embedder, {})
 
 
@@ -329,10 +331,10 @@ def test_a_target_that_so_few_examples_cannot_support_is_told() -> None:
     """It was accepted without a word, though WITH PRECISION of less was refused on the same library."""
     pairs = _Pairs(SAME[:68], STRANGER[:68], 0, 200)
     (told,) = _report(1, pairs, PLAIN, 0.9999, 0.0, None).warnings
-    assert told.startswith("a precision of 0.9999 was aimed at, and 68 examples of this library support at")
+    assert told.startswith("the target was a precision of 0.9999, but 68 examples of this library support at")
     assert "at most 0.956, with 95% confidence" in told
     (told,) = _report(1, pairs, PLAIN, 0.95, 0.0, 0.96).warnings
-    assert told.startswith("a recall of 0.96 was aimed at")
+    assert told.startswith("the target was a recall of 0.96")
     assert _report(1, pairs, PLAIN, 0.95, 0.0, None).warnings == ()
     only_sends_on = replace(PLAIN, high=1.0)
     assert _report(1, pairs, only_sends_on, 0.9999, 0.0, None).warnings == ()
@@ -345,7 +347,7 @@ def test_two_targets_are_refused_and_a_reset_goes_back(tmp_path: Path, fake_prop
     """From Python the precision was ignored where a recall was given; there was no way back."""
     with panorama.open(tmp_path / "library") as library:
         shipped = calibrated_by_itself(library, tmp_path)
-        with pytest.raises(UsageError, match=r"one target sets the border.*precision=0\.99 and recall=0\.9"):
+        with pytest.raises(UsageError, match=r"give one target.*precision=0\.99 and recall=0\.9"):
             calibrate(library, precision=0.99, recall=0.9)
         reset_calibration(library)
         assert library.calibrations == shipped

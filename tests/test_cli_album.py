@@ -58,10 +58,10 @@ def test_what_is_left_out_of_a_folder_is_said_with_why(run, indexed):
     why = (
         "2 .nef (cannot be read: save as JPEG or PNG), "
         "1 .mov (video: take an example with --video FILE --at SECONDS --box x1,y1,x2,y2), "
-        "1 without suffix 1 .txt (no picture by its name)"
+        "1 without suffix 1 .txt (not named as a picture)"
     )
     done = run("register", "van", "phone/red", "--not", "phone/blue")
-    more = "1 subfolder (name it as well, if it is meant)"
+    more = "1 subfolder (name each one that is meant)"
     assert done.err == f"new entity van: 1 example and 1 look-alike\nleft out of phone/red: {why}, {more}\n"
     told = run("query", "ALTER ENTITY 'van' ADD 'phone/red'").err
     assert "left out of" in told and f"phone/red: {why}, {more}" in told
@@ -107,7 +107,7 @@ def test_box_cuts_the_picture_and_find_proposes_the_region(run, indexed):
     told = run("register", "found", "scene.png", "--find")
     assert told.status == 0
     # What it takes for the thing was not said; of a landscape it was a bush.
-    assert "cut out: scene.png [40,30,72,62], 32x32 of 160x120 pixels; if that is another" in told.err
+    assert "cut out: scene.png [40,30,72,62], 32x32 of 160x120 pixels; if that is something else" in told.err
     for name in ("boxed", "found"):
         row = run("exemplars", name, "--json").json[0]
         assert row["size"] == "32x32"
@@ -253,16 +253,16 @@ def test_pictures_that_cannot_serve_are_refused_in_one_line(run, indexed):
         (indexed / "films" / name).write_bytes(b"no picture")
     reasons = {
         "film.mp4": "register NAME --video film.mp4 --at SECONDS --box",
-        "films": "no image but 2 videos; an example is cut out of a frame: panorama register NAME"
+        "films": "no image but 2 videos; cut an example out of a frame: panorama register NAME"
         " --video films/a.mp4 --at SECONDS --box x1,y1,x2,y2",
         "a $(x).webm": "register NAME --video 'a $(x).webm' --at SECONDS --box",
         "empty.jpg": "is empty (0 bytes)",
         "text.jpg": "is not a picture",
-        "blank.png": "has nothing in it",
+        "blank.png": "shows nothing",
         "tiny.png": "4x4 pixels",
         "nosuch.png": "no image at",
         "hollow": "holds no image",
-        "kept": "but 2 subfolders have; an entity for each is registered by panorama register --album kept",
+        "kept": "but 2 subfolders have; to register an entity for each: panorama register --album kept",
     }
     whole = (indexed / "red.png").read_bytes()
     (indexed / "cut.png").write_bytes(whole[:33])

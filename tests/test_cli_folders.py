@@ -87,7 +87,7 @@ def test_pictures_that_are_no_video_are_told_what_would_be(run, tmp_path):
         write_picture(tmp_path / "v" / "red ones" / f"bild {number:03d} süd.jpg", thing_picture("red"))
         write_picture(tmp_path / "w" / f"bild {number:03d}.jpg", thing_picture("red"))
     told = run("index", "v", "--model", "color-bands").err
-    assert "have one name and a number at its end, as IMG_0001.jpg" in told
+    assert "have the same name with a number at its end, such as IMG_0001.jpg" in told
     assert "panorama index 'v/red ones'\n" in told
     told = index(run, "w").err
     assert "1 folder of pictures was read as one video, 5 pictures a second: w" in told
@@ -101,7 +101,7 @@ def test_an_album_beside_the_footage_is_no_video_and_how_to_make_it_one_is_told(
         write_picture(tmp_path / "v" / "album" / "red" / f"{number}.png", thing_picture("red"))
     told = index(run, "v").err
     assert videos(run) == ["a.mp4"] and "read as" not in told
-    assert "IMG_0001.jpg or 0001.jpg; not as 1.jpg, of one or two digits alone, which may be an album" in told
+    assert "IMG_0001.jpg or 0001.jpg; one or two digits alone, such as 1.jpg, do not count: that may" in told
     assert "panorama index v/album/red\n" in told
     assert "1 folder of pictures was read as one video" in index(run, "v/album/red").err
     assert "0 indexed, 2 skipped, 0 failed\n" in index(run, "v").err
@@ -183,15 +183,15 @@ def test_another_library_in_a_folder_is_called_what_it_is(run, tmp_path):
     for named in ("old", "old/other lib"):
         done = index(run, named)
         assert done.status == 3 and "album" not in done.err and "ignored" not in done.err
-        assert "old/other lib is a library of Panorama, not footage: " in done.err
+        assert "old/other lib is a Panorama library, not footage; " in done.err
         assert "panorama --library 'old/other lib' query" in done.err
         assert not (tmp_path / "panorama-library").exists()
     shutil.copytree(tmp_path / "old" / "other lib", tmp_path / "old" / "third")
     write_film(tmp_path / "old" / "b.mp4", [Thing("blue", 0, 20)])
-    assert "old/other lib and 1 more are libraries of Panorama" in index(run, "old").err
+    assert "old/other lib is a Panorama library (like 1 more)" in index(run, "old").err
     assert videos(run) == ["b.mp4"]
     shutil.rmtree(tmp_path / "old")
-    assert "of Panorama" not in index(run, ".").err  # its own lies there
+    assert "Panorama library" not in index(run, ".").err  # its own lies there
 
 
 def test_clips_that_were_cut_out_of_footage_are_no_footage(run, asked, monkeypatch):
@@ -211,9 +211,7 @@ def test_clips_that_were_cut_out_of_footage_are_no_footage(run, asked, monkeypat
     monkeypatch.setattr(intake, "is_own_clip", lambda path: opened.append(path) or is_own_clip(path))
     done = index(run, "v")
     assert "0 indexed, 5 skipped, 0 failed" in done.err and done.status == 0
-    assert (
-        "3 clips that Panorama wrote were passed over, v/hits/again.mp4, ...: to index one, name" in done.err
-    )
+    assert "3 clips that Panorama wrote were skipped: v/hits/again.mp4, ...; to index one, name" in done.err
     # What is known is not opened for it.
     assert {path.parent.name for path in opened} == {"hits"}
     with panorama.open("panorama-library") as library:

@@ -44,7 +44,7 @@ def test_what_is_empty_is_told_and_stands_for_nothing_else(
     before = sorted(asked.iterdir())
     done = run(*words)
     assert (done.status, done.out) == (2, "")
-    assert "it is empty, as a variable of the shell that is not set" in done.err
+    assert "it is empty; is it a shell variable that is not set?" in done.err
     assert sorted(asked.iterdir()) == before
 
 

@@ -96,7 +96,7 @@ def test_of_several_video_streams_it_is_told_that_one_was_read(run, tmp_path):
                 packet.stream = stream
                 car.mux(packet)
     done = index(run, "car.mp4")
-    told = "car.mp4: one of 2 video streams was read; ffmpeg -map takes the others out"
+    told = "car.mp4: one of 2 video streams was read; extract the others with ffmpeg -map"
     assert done.status == 0 and f"read, with losses or assumptions:\n  {told}" in done.err
     assert told.endswith(run("videos", "--json").json[0]["decode_note"])
 
@@ -142,7 +142,7 @@ def test_index_tells_of_videos_that_are_gone_from_the_folder(run, tmp_path, monk
         assert f"{others if words == (tmp_path,) else one}: queries answer as before" in told
         assert (
             told.count(" missing now, ") == 1
-            and "index a moved file where it is now, or take it out: `panorama remove --missing`" in told
+            and "index a moved file where it is now, or remove the video: `panorama remove --missing`" in told
         )
     assert "missing" not in run("index", "2.mp4").err
     for number in (0, 2, 3, 4, 5):
@@ -223,7 +223,7 @@ def test_a_name_that_is_no_text_is_reported_and_the_others_are_indexed(run, tmp_
     shutil.copy(film, os.fsdecode(os.fsencode(tmp_path / "v") + b"/bad\xff.mp4"))
     done = index(run, "v")
     assert done.status == 3 and "defect" not in done.err
-    assert "bad\\udcff.mp4 has a name that is no text in UTF-8; rename the file" in done.err
+    assert "bad\\udcff.mp4 has a name that is not UTF-8 text; rename the file" in done.err
     assert videos(run) == ["a.mp4"]
 
 
@@ -288,11 +288,11 @@ def test_files_that_stay_as_they_are_are_counted_and_others_told_each(run, tmp_p
         "skipped  d.mp4: the same content is indexed already\n0 indexed, 4 skipped, 0 failed\n"
         "unchanged since they were indexed: 2 files, which -v lists\n"
         "unchanged since they were indexed with other settings: 1 file, which -v lists; --redo indexes them"
-        " with those of now\n"
+        " with the current settings\n"
     )
     assert (
-        "skipped  b.mp4: unchanged since it was indexed with other settings; --redo indexes it with those of"
-        " now\n"
+        "skipped  b.mp4: unchanged since it was indexed with other settings; --redo indexes it with the"
+        " current settings\n"
     ) in index(run, "v", "-v").err
     reasons = {row["video"]: row["reason"] for row in index(run, "v", "--json").json_lines}
     same = dict.fromkeys(("a.mp4", "c.mp4", "d.mp4"), "unchanged")
@@ -309,9 +309,11 @@ def test_a_file_that_was_indexed_without_its_folder_is_told_to_keep_its_name(run
     write_film(tmp_path / "archive" / "gate" / "b.mp4", [Thing("blue", 5, 35)])
     index(run, "archive/gate/a.mp4")
     told = index(run, "archive").err
-    assert "1 file keeps its name, which -v lists: a.mp4 is not called gate/a.mp4\n" in told
+    assert "1 file keeps its name, which -v lists: a.mp4 is not renamed to gate/a.mp4\n" in told
     told = index(run, "archive", "-v").err
-    assert "a.mp4: unchanged since it was indexed; it keeps that name, and is not called gate/a.mp4\n" in told
+    assert (
+        "a.mp4: unchanged since it was indexed; it keeps its name and is not renamed to gate/a.mp4\n" in told
+    )
     assert videos(run) == ["a.mp4", "gate/b.mp4"]
     assert "its name" not in index(run, "archive/gate").err  # gate/b.mp4 says more than b.mp4
     run("remove", "a.mp4")
@@ -326,7 +328,7 @@ def test_what_settings_a_known_content_has_is_told_at_once(run, tmp_path):
     os.utime(film, (0, 0))
     assert index(run, "a.mp4").err.startswith(
         "skipped  a.mp4: the same content is indexed already with other settings; --redo indexes it with"
-        " those of now\n"
+        " the current settings\n"
     )
 
 

@@ -136,6 +136,6 @@ def test_a_path_that_is_no_library_is_refused_in_one_line(run, tmp_path):
     write_film(tmp_path / "a.mp4", FILM)
     for place in ("file", "folder"):
         done = index(run, "a.mp4", "--library", place)
-        assert done.status in (1, 2) and "is no library" in done.err
+        assert done.status in (1, 2) and "is not a library" in done.err
         assert "Traceback" not in done.err
     assert sorted(p.name for p in (tmp_path / "folder").iterdir()) == ["mine.txt"]

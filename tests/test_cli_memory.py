@@ -46,12 +46,11 @@ def test_want_of_memory_is_told_with_what_can_be_done(
     told = memory.want_of_memory(error)
     assert isinstance(told, OutOfMemory) and told.__cause__ is error and told.exit_status == 1
     assert str(told) == (
-        f"there is not enough memory for this{named}: end other programs that need it, or run this where"
-        " there is more"
+        f"there is not enough memory for this{named}: close other programs, or use a machine with more memory"
     )
     bounds[resource.RLIMIT_AS] = 2_000_000 * KB
     assert str(memory.want_of_memory(error)).endswith(
-        f"{named}: the system gives this process 2000000 kB; raise that limit, ulimit -v"
+        f"{named}: the system limits this process to 2000000 kB; raise the limit with ulimit -v"
     )
 
 

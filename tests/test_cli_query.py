@@ -98,7 +98,7 @@ def test_json_is_asked_for_as_of_other_commands(run, asked):
     sql = "SELECT video FROM videos"
     assert run("query", sql, "--json").out == run("query", sql, "--format", "json").out
     both = run("query", sql, "--json", "--format", "csv")
-    assert both.status == 2 and "--json and --format csv are two things" in both.err
+    assert both.status == 2 and "--json and --format csv contradict each other" in both.err
 
 
 def test_a_name_that_contradicts_the_format_is_refused_before_anything_is_written(run, asked, tmp_path):
@@ -108,9 +108,9 @@ def test_a_name_that_contradicts_the_format_is_refused_before_anything_is_writte
     for name, *form in [*wrong, ("x.json", "--format", "parquet"), ("x.txt", "--format", "parquet")]:
         done = run("query", sql, "--out", name, *form)
         assert done.status == 2 and not (tmp_path / name).exists()
-        asks = f"{form[-1].removeprefix('--')} is asked for, but {name!r} is the name of a file of another"
-        assert asks in done.err and "leave the format to the name" in done.err
-        assert ("take a name that ends in" in done.err) == (form[-1] != "table")
+        asks = f"the format {form[-1].removeprefix('--')} does not fit the file name {name!r}; leave out"
+        assert asks in done.err and "leave out the format" in done.err
+        assert ("choose a name that ends in" in done.err) == (form[-1] != "table")
     right = [("x.JSON", "--json"), ("x.parquet", "--format", "parquet"), ("x.txt", "--json"), ("x", "--json")]
     for name, *form in [*right, ("rows.2026", "--format", "csv"), ("x.csv.part", "--format", "csv")]:
         assert run("query", sql, "--out", name, *form).status == 0 and (tmp_path / name).exists()
@@ -160,7 +160,7 @@ def test_a_dash_for_the_rows_is_standard_output(run, asked, tmp_path):
     assert not (tmp_path / "-").exists()
     for to in (("--out", "-"), ()):
         done = run("query", sql, *to, "--format", "parquet")
-        assert (done.status, done.out) == (2, "") and "bytes for a file" in done.err
+        assert (done.status, done.out) == (2, "") and "Parquet is binary" in done.err
         assert "--out rows.parquet" in done.err and "None" not in done.err
 
 
@@ -203,10 +203,10 @@ def test_sql_comes_from_standard_input_where_a_dash_is_named(run, asked, tmp_pat
     wrong = piped(b"SELECT 1;\nSELECT nosuch FROM videos", "-f", "one.sql", "-")
     assert wrong.status == 1 and "QueryError: standard input: Referenced" in wrong.err
     assert "line 2, column 8" in wrong.err
-    assert piped(b"SELECT \xff", "-").err == "QueryError: standard input is no text in UTF-8, so no SQL\n"
+    assert piped(b"SELECT \xff", "-").err == "QueryError: standard input is not SQL: it is not UTF-8 text\n"
     assert "the statement is empty" in piped(b"", "-").err
     twice = piped(b"SELECT 1", "-f", "-", "-")
-    assert twice.status == 2 and "can be read once" in twice.err
+    assert twice.status == 2 and "can be read only once" in twice.err
     monkeypatch.setattr(sys, "stdin", None)
     assert run("query", "-").err == "QueryError: standard input is closed; there is no SQL to read\n"
 
@@ -220,7 +220,7 @@ def test_sql_may_begin_with_a_comment_and_a_file_as_sql_is_pointed_out(run, aske
     (tmp_path / "a b$(x).sql").write_text("SELECT 1")
     assert "panorama query -f 'a b$(x).sql'" in run("query", "a b$(x).sql").err
     long = run("query", "-f", "one.sql", "SELECT " + "1, " * 2000)
-    assert long.status == 2 and "after -f stand files" in long.err
+    assert long.status == 2 and "-f takes files of SQL" in long.err
     assert "No such option '--fromat'" in run("query", "SELECT 1", "--fromat", "csv").err
 
 
@@ -247,10 +247,10 @@ def test_a_file_of_sql_that_is_not_there_or_no_text_is_told_in_words(run, asked,
     done = run("query", "-f", "nope.sql")
     assert (done.status, done.err) == (
         2,
-        "UsageError: there is no file 'nope.sql'; after -f stand files of SQL\n",
+        "UsageError: there is no file 'nope.sql'; -f takes files of SQL\n",
     )
     (tmp_path / "x.sql").write_bytes(b"SELECT \xff")
-    assert run("query", "-f", "x.sql").err == "QueryError: x.sql is no text in UTF-8, so no SQL\n"
+    assert run("query", "-f", "x.sql").err == "QueryError: x.sql is not SQL: it is not UTF-8 text\n"
     assert "album cannot be read: Is a directory" in run("query", "-f", "album").err
 
 
@@ -283,7 +283,7 @@ def test_what_a_file_erases_is_asked_before_anything_of_it_is_done(run, asked, t
     assert (alone.status, alone.out) == (130, "") and "nothing was done; --yes erases without" in alone.err
     assert questions and questions[0].startswith("Erase red for good?")
     # As `panorama forget` says it; once, since the second one erases no sightings.
-    assert alone.err.count("the stored pictures of 3 tracks go with it") == 1
+    assert alone.err.count("the stored pictures of 3 tracks are erased with it") == 1
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: "n")
     refused = run("query", "FORGET ENTITY 'red'")
     assert (refused.status, refused.out, refused.err) == (1, "", "nothing was done\n")

@@ -44,13 +44,13 @@ def test_remove_says_what_a_pattern_takes_away_and_asks(
     kept = run("remove", "gate/*", "shed.mp4")
     assert kept.status == 1 and len(asked) == 1
     assert kept.err.startswith(
-        "gate/* means 2 videos\nto be taken out, with all that was found in them:\n"
+        "gate/* matches 2 videos\nto be removed, with everything found in them:\n"
         "  gate/a.mp4\n  gate/b.mp4\n  shed.mp4\n"
     )
-    assert kept.err.endswith("nothing was taken out\n") and len(videos(run)) == 4
+    assert kept.err.endswith("nothing was removed\n") and len(videos(run)) == 4
     answer(monkeypatch, None)
     alone = run("remove", "gate")
-    assert alone.status == 130 and "nothing was taken out; --yes takes out without asking\n" in alone.err
+    assert alone.status == 130 and "nothing was removed; --yes removes without asking\n" in alone.err
     assert len(videos(run)) == 4
     answer(monkeypatch, "y")
     assert run("remove", "gate").err.endswith("removed gate/a.mp4\nremoved gate/b.mp4\n")
@@ -70,13 +70,13 @@ def test_remove_missing_takes_out_what_is_gone_but_not_a_disk_that_is_not_mounte
     write_film(indexed / "disk" / "c.mp4", [Thing("blue", 0, 12)], frames=12)
     run("index", "disk", "--model", "color-bands")
     asked = answer(monkeypatch, "n")
-    assert run("remove", "--missing").err == "no file is missing; nothing was taken out\n"
+    assert run("remove", "--missing").err == "no file is missing; nothing was removed\n"
     for name in ("gate/a.mp4", "yard.mp4"):
         (indexed / "x" / name).unlink()
     kept = run("remove", "--missing")
     assert kept.err == (
-        f"missing of {indexed / 'x'}: 2 of 4 videos\nto be taken out, with all that was found in them:\n"
-        "  gate/a.mp4\n  yard.mp4\nnothing was taken out\n"
+        f"missing from {indexed / 'x'}: 2 of 4 videos\nto be removed, with everything found in them:\n"
+        "  gate/a.mp4\n  yard.mp4\nnothing was removed\n"
     )
     assert (kept.status, len(asked), len(videos(run))) == (1, 1, 5)
     (indexed / "disk").rename(indexed / "away")
@@ -93,7 +93,7 @@ def test_remove_missing_takes_out_what_is_gone_but_not_a_disk_that_is_not_mounte
     assert run("remove", "--missing", "x").err.endswith("removed gate/a.mp4\nremoved yard.mp4\n")
     assert videos(run) == ["c.mp4", "gate/b.mp4", "shed.mp4"]
     done = run("remove", "--missing", "disk", "--yes")
-    assert f"missing of {indexed / 'disk'}: 1 of 1 video; all of its videos are missing\n" in done.err
+    assert f"missing from {indexed / 'disk'}: 1 of 1 video; all of its videos are missing\n" in done.err
     assert (done.status, videos(run)) == (0, ["gate/b.mp4", "shed.mp4"])
     assert run("remove").status == 2
 
@@ -167,7 +167,7 @@ def test_files_of_one_name_in_several_folders_are_told_by_the_folder_that_was_in
     (tmp_path / "two").mkdir()
     refused = run("remove", "--missing", "--yes")
     assert (refused.status, len(videos(run))) == (2, 6)
-    assert f"missing of {tmp_path / 'two'}: 2 of 2 videos" in refused.err
+    assert f"missing from {tmp_path / 'two'}: 2 of 2 videos" in refused.err
 
 
 def test_a_script_asks_for_what_is_new_since_the_last_time(
@@ -190,7 +190,7 @@ def test_remove_takes_nothing_where_one_word_means_nothing(run: Callable[..., An
     for wrong in ("yrad.*", "", "nowhere/"):
         done = run("remove", "gate", "yard.mp4", wrong, "--yes")
         assert (done.status, done.out) == (1, "") and "UnknownVideo: no video" in done.err
-        assert "taken out" not in done.err
+        assert "removed" not in done.err
     assert len(videos(run)) == 4
 
 
@@ -205,15 +205,15 @@ def test_of_many_videos_the_first_are_listed(
 def test_a_clock_is_set_for_all_that_a_pattern_means(run: Callable[..., Any], indexed: Path) -> None:
     done = run("clock", "gate/*.mp4", "--at", "2026-03-01 10:00:00", "--timezone", "UTC")
     assert done.status == 0
-    assert done.err.startswith("gate/*.mp4 means 2 videos\n") and done.err.endswith("2 videos changed\n")
+    assert done.err.startswith("gate/*.mp4 matches 2 videos\n") and done.err.endswith("2 videos changed\n")
     shown = run("clock", "gate", "--json")
-    assert shown.err == "gate means 2 videos\n"
+    assert shown.err == "gate matches 2 videos\n"
     assert {row["video"]: row["start_clock"] for row in shown.json} == {
         "gate/a.mp4": "2026-03-01 10:00:00.000",
         "gate/b.mp4": "2026-03-01 10:00:00.000",
     }
     wrong = run("clock", "gate/*.mp4", "yrad.*", "--at", "2026-03-01 11:00:00")
-    assert wrong.status == 1 and "no video fits 'yrad.*'. Did you mean 'yard.mp4'" in wrong.err
+    assert wrong.status == 1 and "no video matches 'yrad.*'. Did you mean 'yard.mp4'" in wrong.err
     told = run("clock", "gate/a.mp4", "gate/b.mp4", "--first-at", "2026-03-01 10:00:01", "--json")
     assert [row["start_clock"] for row in told.json] == ["2026-03-01 10:00:01.000"] * 2  # stdout was empty
     assert (
@@ -257,12 +257,12 @@ def test_a_name_with_a_dash_before_it_is_told_how_it_is_given(
 ) -> None:
     done = run(*words)
     assert done.status == 2
-    assert done.err.endswith(f"A name that begins with a dash stands behind --, as in: panorama {advice}\n")
+    assert done.err.endswith(f"Put a name that begins with a dash after --, as in: panorama {advice}\n")
 
 
 def test_what_is_no_name_is_not_taken_for_one(run: Callable[..., Any]) -> None:
     for words in (("remove", "--yse", "-y"), ("index", "--fsp=5", "a.mp4"), ("info", "-x")):
-        assert "behind --" not in run(*words).err
+        assert "after --" not in run(*words).err
 
 
 def test_a_video_whose_name_begins_with_a_dash_is_removed_as_the_error_says(

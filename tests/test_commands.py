@@ -65,7 +65,7 @@ def test_in_python_it_is_the_library_whose_method_says_so(tmp_path, monkeypatch)
         option = f"--library '{tmp_path}/c c' " if name == "c c" else option
         with panorama.open(name, create=True) as library, pytest.raises(UnknownEntity) as refused:
             library.query("SELECT frames WHERE entity = 'cat'")
-        assert str(refused.value).endswith(f"by a picture: panorama {option}register cat PICTURE...")
+        assert str(refused.value).endswith(f"with a picture: panorama {option}register cat PICTURE...")
 
     with panorama.open("b") as library:  # of answers that come one by one
         answers = library.query_each(["SELECT tracks WHERE video = 'x'"])

@@ -86,7 +86,9 @@ def test_a_box_is_told_in_pixels_of_the_file_with_its_transparent_margins(tmp_pa
 
 
 def test_a_damaged_picture_of_a_phone_is_not_called_none() -> None:
-    with pytest.raises(BadImage, match=r"x\.heic is damaged, or of a coding that is not read \(.*save it as"):
+    with pytest.raises(
+        BadImage, match=r"x\.heic is damaged, or in an encoding that is not supported \(.*save it as"
+    ):
         decode_picture(b"\0\0\0\x18ftypheic" + bytes(100), "x.heic")
     whole = heic(np.zeros((72, 96, 3), np.uint8))
     place = whole.index(b"hvcC")  # behind the length of its box: of none the file has no picture

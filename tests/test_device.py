@@ -74,7 +74,7 @@ def test_a_gpu_counts_in_floating_point(monkeypatch: pytest.MonkeyPatch) -> None
     for able, name in ((True, "bfloat16"), (False, "float32")):
         monkeypatch.setattr(precision_module, "gpu_bfloat16", lambda able=able: able)
         chosen = choose(None, lambda: "", "cuda:1")
-        assert chosen.name == name and "processor only" in chosen.why
+        assert chosen.name == name and "only on the processor" in chosen.why
     with pytest.raises(ModelError, match=r"no int8 here: .*this is cuda"):
         choose("int8", lambda: "", "cuda")
 

@@ -183,7 +183,7 @@ def test_weights_that_are_no_numbers_are_refused_by_name(copied: Path, value: fl
     tensors["heads.1.project.weight"][3, 4] = value
     save_file(tensors, copied / WEIGHTS)
     record_hashes(copied)
-    with pytest.raises(ModelError, match=r"no finite numbers, in heads\.1\.project\.weight"):
+    with pytest.raises(ModelError, match=r"not finite numbers, in heads\.1\.project\.weight"):
         PanoramaNet(open_model(str(copied), "embedder"))
 
 

@@ -370,7 +370,7 @@ def test_what_a_lost_data_file_held_comes_back_by_the_command_that_is_told(archi
     path.unlink()
     shutil.rmtree(archive / "panorama-library" / "index")
     told = run("query", SQL).err
-    command = shlex.split(told.partition("anew: panorama ")[2])
+    command = shlex.split(told.partition("again: panorama ")[2])
     assert command[-1] == str(archive / "v" / "0.mp4")
     assert run(*command).status == 0
     assert len(json.loads(run("query", SQL, "--format", "json").out)) == len(json.loads(expected))
@@ -448,7 +448,7 @@ def test_what_a_data_file_of_its_size_held_comes_back_by_what_is_told(archive, r
     shutil.rmtree(archive / "panorama-library" / "index")
     done = run("query", SQL)
     assert done.err.startswith(f"LibraryDamaged: {path}, a data file of '0.mp4', cannot be read: "), done.err
-    first, _, command = done.err.partition("anew: panorama ")
+    first, _, command = done.err.partition("again: panorama ")
     assert first.endswith("delete it and index its video ")
     path.unlink()
     assert run(*shlex.split(command)).status == 0

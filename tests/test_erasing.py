@@ -208,7 +208,7 @@ def test_so_it_is_where_a_picture_cannot_be_deleted(known: Store, monkeypatch) -
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "unlink", full)
-    told = r"No space left on device; free some space, as much as it takes, then: panorama compact$"
+    told = r"No space left on device; free some space, then: panorama compact$"
     with pytest.raises(NotYetErased, match=told):
         known.forget_entity(NAME)
     monkeypatch.undo()
@@ -225,7 +225,9 @@ def test_so_it_is_where_somebody_writes_by_then(known: Store, monkeypatch) -> No
             other.execute("BEGIN IMMEDIATE")
 
         monkeypatch.setattr(album, "forget_entity", writes)
-        with pytest.raises(NotYetErased, match=r"locked; end what writes into it, then: panorama compact$"):
+        with pytest.raises(
+            NotYetErased, match=r"locked; stop the process that writes to it, then: panorama compact$"
+        ):
             known.forget_entity(NAME)
     known.erase_forgotten()
     assert not left(known.path)

@@ -119,9 +119,9 @@ def test_a_truth_that_judges_nothing_is_refused_from_python_too() -> None:
     for spans in ([(44, 0)], [(-5, 10)], [(0.5, 10)], [(0, True)], (0, 44), "0-9"):
         for name in ("visible", "ignore"):
             given: Any = {"visible": {}, "ignore": {}, name: {"a": spans}}
-            with pytest.raises(UsageError, match=rf"Truth\({name}=...\): of 'a' a list of \[first frame"):
+            with pytest.raises(UsageError, match=rf"Truth\({name}=...\): expected a list of \[first frame"):
                 Truth(**given)
-    with pytest.raises(UsageError, match=r"Truth\(visible=...\): videos with intervals are expected"):
+    with pytest.raises(UsageError, match=r"Truth\(visible=...\): expected videos with intervals"):
         Truth([("a", 0, 5)], {})  # type: ignore[arg-type]
     (score,) = score_entities(FakeLibrary(), {"van": Truth({"a": [(0, 50)]}, {})})
     assert "frames up to 50, but its last is 9" in score.warnings[0]
@@ -222,25 +222,25 @@ def test_an_interval_that_is_none_is_refused_and_shown(spans: str, tmp_path: Pat
     """[[50, 20]] counted as nowhere, in silence; [0, 119] gave 'cannot unpack non-iterable int object'."""
     path = tmp_path / "truth.json"
     path.write_text('{"van": {"visible": {"a.mp4": ' + spans + "}}}")
-    with pytest.raises(UsageError, match=r"of 'a.mp4' a list of \[first frame, last frame\] is expected"):
+    with pytest.raises(UsageError, match=r"expected a list of \[first frame, last frame\] for 'a.mp4'"):
         read_truth(path)
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("{}", "it names no entity; as"),
-        ("[" * 200_000, "its brackets stand in one another too deep"),
-        ("[]", "it names no entity; as"),
-        ('{"van": {"seen": {"a.mp4": [[0, 5]]}}}', "of 'van' it does not say where it is visible, as"),
+        ("{}", "it names no entity; write"),
+        ("[" * 200_000, "its brackets are nested too deeply"),
+        ("[]", "it names no entity; write"),
+        ('{"van": {"seen": {"a.mp4": [[0, 5]]}}}', "it does not say where 'van' is visible; write"),
         (
             '{"van": {"visible": {}, "ignored": {"a.mp4": [[0, 5]]}}}',
-            "it says 'ignored'. Did you mean 'ignore'?",
+            "it has 'ignored' for 'van'. Did you mean 'ignore'?",
         ),
-        ('{"van": {"visible": {}}, "van": {"visible": {}}}', "'van' is there twice; put what is said"),
+        ('{"van": {"visible": {}}, "van": {"visible": {}}}', "'van' is there twice; merge the two"),
         ('{"van": {"visible": {"a": [[0, 1]], "a": [[5, 6]]}}}', "'a' is there twice"),
-        ('{"van": {"visible": [[0, 5]]}}', "videos with intervals are expected, as"),
-        ('{"van": {"visible": {"a": 5}}}', "of 'a' a list of [first frame"),
+        ('{"van": {"visible": [[0, 5]]}}', "expected videos with intervals, as"),
+        ('{"van": {"visible": {"a": 5}}}', "expected a list of [first frame, last frame] for 'a'"),
     ],
 )
 def test_a_truth_that_would_be_read_in_part_is_refused(text: str, told: str, tmp_path: Path) -> None:
@@ -262,8 +262,8 @@ def test_frames_of_the_truth_behind_the_end_of_their_video_are_told() -> None:
     """Seconds times a thousand were judged as frames: recall was low, and that was all."""
     truth = {"van": Truth({"a": [(5, 50), (1, 2)]}, {"b": [(3, 10)]}), "cat": Truth({"else": [(0, 99)]}, {})}
     told = past_end(FRAMES, truth)
-    assert told is not None and "of 'a' the truth names frames up to 50, but its last is 9" in told
-    assert "and so of 1 more video" in told
+    assert told is not None and "the truth of 'a' names frames up to 50, but its last is 9" in told
+    assert "(likewise for 1 more video)" in told
     assert past_end(FRAMES, {"van": Truth({"a": [(0, 9)], "b": []}, {})}) is None
 
 
@@ -276,6 +276,6 @@ def test_a_reset_with_settings_for_another_calibration_is_refused(
     assert done.status == 2 and "leave out --slack" in done.err
     with panorama.open("panorama-library") as library:
         library.put_setting(SETTING + library.embedder.hash, [{}])  # as it was kept for fewer views
-    assert "of other views" in run("info", "--json").json["calibration"]
+    assert "measured with other views" in run("info", "--json").json["calibration"]
     assert run("calibrate", "--reset").status == 0
     assert run("info", "--json").json["calibration"] == "the model's"

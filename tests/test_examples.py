@@ -137,7 +137,7 @@ def test_a_picture_that_is_gone_keeps_its_mean_and_no_other_from_being_seen(tmp_
         assert np.unique(album.entity_index, return_counts=True)[1].tolist() == [1, len(GEOMETRY)]
         # Nor does it stop indexing, which tells of it.
         (told,) = library.index(tmp_path / "one.mp4", model="color-bands").warnings
-        assert "is missing: it keeps the fewer vectors of color-bands that it has; register it again" in told
+        assert "is missing: it has only its earlier, fewer vectors of color-bands; register it again" in told
 
 
 def test_index_tells_of_pictures_that_the_model_could_not_see(tmp_path, fake_proposer, monkeypatch) -> None:
@@ -157,9 +157,9 @@ def test_index_tells_of_pictures_that_the_model_could_not_see(tmp_path, fake_pro
         other.name, other.hash = "other-colors", "other" * 8
         monkeypatch.setattr("panorama.library.load_embedder", lambda name: other)
         told = library.index("one.mp4", model="color-bands").warnings
-        why = "it has no vectors of other-colors, and nothing is compared with it"
+        why = "it has no vectors of other-colors, so nothing is compared with it"
         ours = f"panorama --library {tmp_path}/library exemplars"
-        then = "register it again, or put it back from a backup and index again, or take it out"
+        then = "register it again, or restore it from a backup and index again, or remove it"
         assert told == (
             f"{blue.picture}, registered for blue from {blue.source}, is missing: {why}; {then}: "
             f"{ours} blue --remove {blue.exemplar_id}",

@@ -41,10 +41,10 @@ def test_forget_says_which_tracks_stay_and_how_they_are_seen(run, asked, doubtfu
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: "n")
     before = run("forget", "Erika's car", "--with-sightings")
     count = len(doubtful)
-    assert before.status == 1 and "the stored pictures of 0 tracks go with it" in before.err
+    assert before.status == 1 and "the stored pictures of 0 tracks are erased with it" in before.err
     assert f"{count} tracks are uncertain and keep their pictures" in before.err
     command = shlex.join(["panorama", "register", "Erika's car", "--track"])
-    assert f"{command} ID, and it goes, too" in before.err
+    assert f"{command} ID, and its pictures are erased, too" in before.err
     shown = run("query", said_query(before.err), "--json").json
     assert sorted(row["track_id"] for row in shown) == sorted(doubtful)
 

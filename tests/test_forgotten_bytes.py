@@ -316,9 +316,7 @@ def test_a_video_is_out_also_where_no_file_can_be_rewritten(store, monkeypatch, 
         raise error
 
     monkeypatch.setattr(rewrite, "_swap", full)
-    with pytest.raises(
-        LibraryWriteError, match=r"taken out, but .* keep .*: no space left; .*compact"
-    ) as told:
+    with pytest.raises(LibraryWriteError, match=r"removed, but .* keep .*: no space left; .*compact") as told:
         store.remove_videos(["1.mp4"])
     assert "same command" not in str(told.value)
     assert store.snapshot().videos["video"].to_pylist() == ["0.mp4", "2.mp4"]

@@ -106,5 +106,5 @@ def test_a_single_heic_or_avif_is_refused_as_other_pictures_are(tmp_path: Path) 
     cv2.imwrite(str(tmp_path / "still.avif"), SHOT)
     cv2.imwrite(str(tmp_path / "still.jpg"), SHOT)
     for name in ("IMG_0001.HEIC", "named.mp4", "still.avif", "still.jpg"):
-        with pytest.raises(VideoOpenError, match="is a single picture, not a video; its folder can be read"):
+        with pytest.raises(VideoOpenError, match="is a single picture, not a video; to read its folder"):
             open_video(tmp_path / name)

@@ -43,9 +43,9 @@ def test_an_interrupted_module_ends_in_a_line_that_says_what_is_kept(
         assert command.main([*words, "--out", str(tmp_path)]) == 130
         told.append(capsys.readouterr().err)
         save_file({"step": np.array(7)}, tmp_path / CHECKPOINT)
-    assert told[0] == "no checkpoint yet; the same command begins anew\n"
+    assert told[0] == "no checkpoint yet; the same command starts again\n"
     assert told[1] == (
-        f"{tmp_path} keeps the checkpoint of step 7; the same command with --resume goes on there\n"
+        f"{tmp_path} keeps the checkpoint of step 7; to continue, add --resume to the same command\n"
     )
 
 
@@ -104,7 +104,7 @@ def test_two_trainings_do_not_share_a_folder(tmp_path: Path) -> None:
     told: list[str] = []
     with training_in(tmp_path / "out", told.append):
         with (
-            pytest.raises(ModelError, match=r"another process trains in .*out: wait"),
+            pytest.raises(ModelError, match=r"another process is training in .*out: wait"),
             training_in(tmp_path / "out", told.append),
         ):
             pass

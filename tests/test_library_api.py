@@ -82,7 +82,7 @@ def test_a_result_is_read_as_rows_frames_and_a_table(library):
 def test_a_column_asked_of_a_result_is_told_where_it_is_read(library):
     """It ended in a TypeError about the indices of a list."""
     result = library.query("SELECT frames WHERE entity = 'red'")
-    with pytest.raises(UsageError, match=r"read by rows: \[row\['video'\] for row in result\]"):
+    with pytest.raises(UsageError, match=r"indexed by row: \[row\['video'\] for row in result\]"):
         result["video"]
     assert len(result[:2]) == 2
 
@@ -178,7 +178,7 @@ def test_what_was_seen_is_confirmed_or_denied_by_its_row(library):
     assert (denied.exemplars, denied.negatives, denied.denied) == (1, 1, 1)
     assert denied in library.entities() and repr(denied).endswith("negatives=1, denied=1)")
     for wrong, told in (
-        ({}, "name what was seen"),
+        ({}, "name a track_id or a crop_id"),
         ({"track_ids": [5]}, "no track 5 with a stored crop"),
         ({"crop_ids": [5]}, "no crop 5"),
         ({"track_ids": row.track_id}, "track_ids is a list of whole numbers"),
@@ -375,13 +375,15 @@ def test_a_library_that_is_gone_or_another_is_told_to_who_has_it_open(library, t
         act()
         shutil.copytree(library.path, tmp_path / "other")
         library.path.rename(tmp_path / "away")
-        with pytest.raises(LibraryNotFound, match=r"no library at .*library any more"):
+        with pytest.raises(LibraryNotFound, match=r"no longer a library at .*library: "):
             act()
         assert not library.exists
         with pytest.raises(LibraryNotFound):  # and makes no other in its place
             library.index(["a.mp4"])
         (tmp_path / "other").rename(library.path)
-        with pytest.raises(LibraryNotFound, match=r"library was put in the place of .* open it again"):
+        with pytest.raises(
+            LibraryNotFound, match=r"the library that was opened at .* was replaced by another; open it again"
+        ):
             act()
         with panorama.open(library.path) as again:
             assert len(again.query("SELECT moments WHERE entity = 'red'")) == 1

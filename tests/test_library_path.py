@@ -15,12 +15,12 @@ from panorama.errors import PanoramaError
 
 COMMANDS = (["info"], ["index", "v"], ["register", "x", "a.png"], ["query", "SELECT frames"], ["tune", "v"])
 TOLD = {
-    "~nouser/x": "lies in nobody's home; write the whole path, or './~nouser/x'",
+    "~nouser/x": "is in the home of an unknown user; write the whole path, or './~nouser/x'",
     "x" * 300: "File name too long; name another folder",
-    os.fsdecode(b"\xff"): "is no text in UTF-8; choose another folder",
+    os.fsdecode(b"\xff"): "is not UTF-8 text; choose another folder",
     "/".join(["x" * 100] * 6): "bytes; choose a folder of at most 489",
     "loop": "Too many levels of symbolic links; name another folder",
-    "dangling": "is a link to where nothing is; name another folder",
+    "dangling": "is a broken link; name another folder",
 }
 
 
@@ -75,7 +75,7 @@ def test_tune_passes_over_the_own_files_of_another_library(run: Callable[..., An
     assert run("register", "red", "red.png").status == 0
     done = run("--library", "other", "tune", "panorama-library")
     assert done.status == 1 and "no video to try settings on" in done.err
-    assert "panorama-library is a library of Panorama, not footage" in done.err
+    assert "panorama-library is a Panorama library, not footage" in done.err
 
 
 def test_tune_passes_over_a_video_whose_name_is_no_text(run: Callable[..., Any], tmp_path: Path) -> None:
@@ -84,9 +84,7 @@ def test_tune_passes_over_a_video_whose_name_is_no_text(run: Callable[..., Any],
     (tmp_path / "v" / "a.mp4").rename(tmp_path / "v" / os.fsdecode(b"\xff.mp4"))
     done = run("tune", "v")
     assert done.status == 1 and "defect" not in done.err
-    assert (
-        "none of the videos tried can be read" in done.err and "no text in UTF-8; rename the file" in done.err
-    )
+    assert "none of the videos can be read" in done.err and "not UTF-8 text; rename the file" in done.err
 
 
 def test_training_passes_over_the_own_files_of_a_library(run: Callable[..., Any], tmp_path: Path) -> None:
@@ -96,7 +94,7 @@ def test_training_passes_over_the_own_files_of_a_library(run: Callable[..., Any]
     assert run("register", "red", "red.png").status == 0
     done = run("train", "--videos", "panorama-library", "--out", "o")
     assert done.status == 2 and "there is no video at panorama-library" in done.err
-    assert "panorama-library is a library of Panorama, not footage" in done.err
+    assert "panorama-library is a Panorama library, not footage" in done.err
     assert not (tmp_path / "o").exists()
 
 
@@ -108,7 +106,7 @@ def test_a_model_is_not_written_to_a_folder_that_is_no_text(
 ) -> None:
     """A query's pictures were written there until the process broke off without a word."""
     done = run("train", *words, "--out", os.fsdecode(b"o\xff"))
-    assert done.status == 2 and "is no text in UTF-8; name another folder" in done.err
+    assert done.status == 2 and "is not UTF-8 text; name another folder" in done.err
     assert not [path for path in asked.iterdir() if path.name.startswith("o")]
 
 
@@ -120,14 +118,14 @@ def test_an_empty_name_of_training_data_is_not_the_working_directory(
     done = run("train", option, "", "--out", "o")
     assert done.status == 2 and f"'{option}': it is empty" in done.err
     of_recipe = run("train", "r.toml", "--data", "footage=", "--out", "o")
-    assert of_recipe.status == 2 and "with a folder that is there, got 'footage='" in of_recipe.err
+    assert of_recipe.status == 2 and "with an existing folder, got 'footage='" in of_recipe.err
 
 
 def test_a_picture_that_never_ends_is_told(run: Callable[..., Any], asked: Path) -> None:
     """/dev/zero was read until the memory was full."""
     (asked / "endless.png").symlink_to("/dev/zero")
     done = run("register", "endless", "endless.png")
-    assert done.status == 1 and "endless.png has more than 1024 MiB" in done.err
+    assert done.status == 1 and "endless.png is larger than 1024 MiB" in done.err
 
 
 def test_a_pipe_that_rows_are_written_to_stays_one(run: Callable[..., Any], asked: Path) -> None:
@@ -154,4 +152,4 @@ def test_a_link_that_rows_are_written_to_stays_one(run: Callable[..., Any], aske
 
 def test_sql_that_is_no_text_is_told_where(run: Callable[..., Any], asked: Path) -> None:
     done = run("query", "SELECT '" + os.fsdecode(b"\xff") + "'")
-    assert done.status == 1 and "no text in UTF-8\n  line 1, column 9" in done.err
+    assert done.status == 1 and "not UTF-8 text\n  line 1, column 9" in done.err

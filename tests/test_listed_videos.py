@@ -67,11 +67,11 @@ def test_a_name_or_a_path_means_itself_also_where_it_could_be_a_pattern(listed: 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("gat/*.mp4", r"no video fits 'gat/\*\.mp4'\. Did you mean 'gate/a\.mp4'.* See: panorama videos"),
-        ("night/*", r"stays within one folder; '\*\*/night/\*' means 1 video$"),
-        ("*.mkv", r"stays within one folder; '\*\*/\*\.mkv' means 1 video$"),
+        ("gat/*.mp4", r"no video matches 'gat/\*\.mp4'\. Did you mean 'gate/a\.mp4'.* See: panorama videos"),
+        ("night/*", r"stays within one folder; '\*\*/night/\*' matches 1 video$"),
+        ("*.mkv", r"stays within one folder; '\*\*/\*\.mkv' matches 1 video$"),
         ("gatee", r"no video 'gatee'\. Did you mean 'gate/'"),
-        ("*.avi", r"no video fits '\*\.avi'\."),
+        ("*.avi", r"no video matches '\*\.avi'\."),
         ("", r"no video ''\."),
         ("gat", r"no video 'gat'\."),
         ("yard.mp4/", r"no video 'yard\.mp4/'\. Did you mean 'yard\.mp4'"),

@@ -89,7 +89,7 @@ def test_a_margin_is_cut_off_what_is_registered_and_that_is_told(library, tmp_pa
     [told, _] = library.register("red", "shot.png").warnings
     assert told == (
         "1 picture has a margin of one colour, which was cut off: shot.png to 30,20,70,60; "
-        "another part: --box x1,y1,x2,y2"
+        "for another part, give --box x1,y1,x2,y2"
     )
     [example] = library.exemplars("red")
     assert (example.height, example.width) == (40, 40)
@@ -153,7 +153,7 @@ def test_a_small_example_is_told_however_it_is_given(library, tmp_path):
     write_picture(tmp_path / "large.png", cv2.resize(thing, (SMALL_SIDE, 30)))
     [told] = library.register("red", "small.png").warnings
     assert told.startswith(
-        "so small that other things look like it and are taken for it: small.png (47x30 pixels); better is"
+        "so small that other things may be accepted for it: small.png (47x30 pixels); use a picture"
     )
     assert library.register("red", "large.png").warnings == ()
     assert len(library.register("red", "large.png", box="0,0,40,30").warnings) == 1

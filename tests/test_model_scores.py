@@ -111,7 +111,7 @@ def test_each_picture_judges_once_whatever_the_table_and_its_copies_say(tmp_path
     judged = judged_pictures(ColorEmbedder(), data)
     assert (judged.files, judged.labels) == (once.files, once.labels)
     assert judged.remarks == (
-        "left out: 10 rows of images/labels.csv with a picture of a row before, or a copy of it",
+        "left out: 10 rows of images/labels.csv whose picture repeats an earlier row's",
     )
 
 
@@ -132,9 +132,9 @@ def test_classes_that_a_model_was_fine_tuned_on_are_left_out_and_told(tmp_path: 
     judged = judged_pictures(tuned_on(tmp_path / "net", taught), data)
     assert set(judged.labels) == {*(f"grocery/{label}" for label in KEPT[3:6]), "zoo/dog"}
     (told,) = judged.remarks
-    assert told.startswith("left out: 4 classes (label") and "pictures.csv tells" in told and judged.unseen
+    assert told.startswith("left out: 4 classes (label") and told.endswith("pictures.csv") and judged.unseen
     every = [("absent.png", f"0/{row[2]}", "0") for row in rows]
-    with pytest.raises(UsageError, match=r"no class for color-bands to be judged by; left out: 8 classes"):
+    with pytest.raises(UsageError, match=r"no class to judge color-bands by; left out: 8 classes"):
         judged_pictures(tuned_on(tmp_path / "net", every), data)
 
 
@@ -143,7 +143,7 @@ def test_where_a_model_does_not_tell_what_it_learned_nothing_is_called_unseen(tm
     first, second = tuned_on(tmp_path / "first", []), tuned_on(tmp_path / "second", [("a.png", "0/b", "0")])
     (tmp_path / "first" / "pictures.csv").unlink()
     assert (told := judged_pictures(first, data)).unseen is False
-    assert f"not known: {tmp_path / 'first'} does not tell it" in told.remarks[0]
+    assert f"not known: {tmp_path / 'first'} does not say" in told.remarks[0]
     # What it began with counts, too.
     recipe = tmp_path / "second" / "recipe.toml"
     text = recipe.read_text().replace('model = "panoramanet"', f'model = "{tmp_path / "first"}"')
@@ -180,7 +180,7 @@ def test_all_boxes_judge_where_none_is_of_the_pictures_that_the_proposer_is_judg
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        ("one.png,1,2,x,4", r"a box of one.png is no four numbers: x1 1, y1 2, x2 x, y2 4"),
+        ("one.png,1,2,x,4", r"a box of one.png is not four numbers: x1 1, y1 2, x2 x, y2 4"),
         ("one.png,9,2,3,4", r"a box of one.png has no area"),
         ("one.png,1,2,nan,4", r"a box of one.png has no area"),
         ("one.png,1,2,,4", r"line 3 has no x2"),
@@ -198,7 +198,7 @@ def test_a_picture_that_is_not_there_is_told(tmp_path: Path) -> None:
     """It ended as a defect."""
     data = boxed(tmp_path, ["one.png"])
     (data / "one.png").unlink()
-    with pytest.raises(BadImage, match=r"one\.png cannot be read: No such file.*mend the table"):
+    with pytest.raises(BadImage, match=r"one\.png cannot be read: No such file.*correct the table"):
         proposals(ColoredThings(), data)
 
 

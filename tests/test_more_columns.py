@@ -178,19 +178,19 @@ def test_a_contact_sheet_names_the_band_that_was_asked_for(engine: Engine) -> No
             "samples",
         ),
         ("SELECT moments, time", "Rows of moments are intervals: start_time, end_time", "time"),
-        ("SELECT tracks, similarity", r"where the condition or ORDER BY asks for it", "similarity"),
+        ("SELECT tracks, similarity", r"if the condition or ORDER BY uses it", "similarity"),
         ("SELECT frames, band AS b WHERE 1", r"expected names .*SELECT frames, band WHERE", "AS"),
         ("SELECT frames, x2 - x1", r"for anything else write SELECT \.\.\. FROM \(SELECT frames, band", "-"),
         ("SELECT frames, count(*) WHERE entity = 'dog' GROUP BY video", "expected names of columns", "("),
-        ("SELECT frames, * WHERE entity = 'dog'", "expected names of columns behind SELECT frames", "*"),
+        ("SELECT frames, * WHERE entity = 'dog'", "expected names of columns after SELECT frames", "*"),
         ("SELECT frames, tracks.band WHERE entity = 'dog'", "expected names of columns", "."),
         ("SELECT frames, WHERE entity = 'dog'", "expected names of columns", "WHERE"),
         ("SELECT n FROM (SELECT frames, 1 AS n)", "expected names of columns", "1"),
         ("SELECT tracks, similarity('a.jpg') WHERE entity = 'dog'", "expected names of columns", "("),
-        ("SELECT band, frames WHERE entity = 'dog'", "with more columns SELECT frames, band WHERE", "entity"),
-        ("SELECT video, band WHERE entity = 'dog'", "with more columns SELECT frames, band WHERE", "entity"),
-        ("SELECT camera FROM (SELECT tracks)", r"named: SELECT tracks, camera WHERE", "camera"),
-        ("SELECT f.band FROM (SELECT frames) f", r"named: SELECT frames, band WHERE", "f.band"),
+        ("SELECT band, frames WHERE entity = 'dog'", "for more columns, SELECT frames, band WHERE", "entity"),
+        ("SELECT video, band WHERE entity = 'dog'", "for more columns, SELECT frames, band WHERE", "entity"),
+        ("SELECT camera FROM (SELECT tracks)", r"if you name it: SELECT tracks, camera WHERE", "camera"),
+        ("SELECT f.band FROM (SELECT frames) f", r"if you name it: SELECT frames, band WHERE", "f.band"),
     ],
 )
 def test_what_cannot_stand_there_is_told(engine: Engine, sql: str, said: str, at: str) -> None:
@@ -200,7 +200,7 @@ def test_what_cannot_stand_there_is_told(engine: Engine, sql: str, said: str, at
 
 
 def test_a_list_without_names_of_ours_is_told_without_the_shorthand(engine: Engine) -> None:
-    with pytest.raises(QueryError, match=r"expression without FROM clause.*with more columns SELECT frames"):
+    with pytest.raises(QueryError, match=r"expression without FROM clause.*for more columns, SELECT frames"):
         engine.query("SELECT frames.*, band WHERE entity = 'dog'")
     with pytest.raises(QueryError) as caught:
         engine.query("SELECT zzz FROM (SELECT frames, band)")
@@ -232,7 +232,7 @@ FRAMES = ", ".join(OUTPUT["frames"])
             "SELECT frames, band WHERE entity = 'dog' UNION SELECT frames WHERE time < 1",
             "SELECT frames WHERE",
             "the sides of UNION have different columns: SELECT frames, band returns 11 columns"
-            f" ({FRAMES}, band); SELECT frames returns 10 columns ({FRAMES}). Name the same on both sides:"
+            f" ({FRAMES}, band); SELECT frames returns 10 columns ({FRAMES}). Name the same columns on both:"
             " SELECT frames, band WHERE ... UNION SELECT frames, band ...",
         ),
         (
@@ -250,8 +250,8 @@ FRAMES = ", ".join(OUTPUT["frames"])
             "SELECT tracks, band",
             "SELECT tracks, entity, score, band WHERE ... INTERSECT SELECT tracks, entity, score, band ...",
         ),
-        ("SELECT frames UNION SELECT moments", "SELECT moments", "UNION BY NAME puts them under their names"),
-        ("SELECT frames, band EXCEPT SELECT moments", "SELECT moments", "Ask both for the same"),
+        ("SELECT frames UNION SELECT moments", "SELECT moments", "UNION BY NAME matches columns by name"),
+        ("SELECT frames, band EXCEPT SELECT moments", "SELECT moments", "Select the same columns on both"),
         (
             "(SELECT crops ORDER BY similarity('a.jpg') LIMIT 1) UNION ALL (SELECT crops LIMIT 1)",
             "SELECT crops LIMIT",

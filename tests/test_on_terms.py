@@ -63,7 +63,7 @@ def test_within_an_interval_belongs_to_the_sequence_and_within_seconds_to_the_an
         engine.query(f"SELECT moments WHERE {sql}")
         budget = matcher.requests[-1].budget
         assert budget is not None and budget.seconds == 60
-    with pytest.raises(QueryError, match=r"put the condition in brackets: \(a FOLLOWED BY b\) WITHIN 30"):
+    with pytest.raises(QueryError, match=r"within 30 seconds use brackets: \(a FOLLOWED BY b\) WITHIN 30"):
         engine.query(f"SELECT moments WHERE {sequence} WITHIN 10 SECONDS")
 
 
@@ -73,17 +73,20 @@ def test_within_an_interval_belongs_to_the_sequence_and_within_seconds_to_the_an
         ("entity = 'dog' WITH PRECISION 0.9", "Expected >= and a number from 0.5 to below 1"),
         ("entity = 'dog' WITH PRECISION >= 1", "from 0.5 to below 1"),
         ("entity = 'dog' WITH SPEED >= 0.9", "Expected PRECISION or RECALL"),
-        ("entity = 'dog' WITH PRECISION >= 0.9 WITH RECALL >= 0.9", "two accuracies"),
+        ("entity = 'dog' WITH PRECISION >= 0.9 WITH RECALL >= 0.9", "two WITH clauses"),
         ("entity = 'dog' WITHIN SECONDS", "Expected a time after WITHIN"),
         ("entity = 'dog' WITHIN 0 SECONDS", "Expected a time after WITHIN"),
         ("entity = 'dog' WITHIN 5 PARSECS", "Expected a time after WITHIN"),
         ("entity = 'dog' WITHIN 5 SECONDS WITHIN 6 SECONDS", "two WITHIN"),
-        ("entity = 'dog' AND entity = 'red-van' WITH PRECISION >= 0.9", "is promised of one entity"),
-        ("NOT entity = 'dog' WITHIN 5 SECONDS", "need the whole search"),
-        ("NOT entity = 'dog' AND time < 5 WITHIN 5 SECONDS", "need the whole search"),
-        ("entity IS NULL WITHIN 5 SECONDS", "need the whole search"),
-        ("NOT entity = 'dog' WITH RECALL >= 0.9", "is promised of one entity"),
-        ("time < 5 WITH PRECISION >= 0.9", "is promised of one entity"),
+        (
+            "entity = 'dog' AND entity = 'red-van' WITH PRECISION >= 0.9",
+            "can be promised only for one entity",
+        ),
+        ("NOT entity = 'dog' WITHIN 5 SECONDS", "need all of it"),
+        ("NOT entity = 'dog' AND time < 5 WITHIN 5 SECONDS", "need all of it"),
+        ("entity IS NULL WITHIN 5 SECONDS", "need all of it"),
+        ("NOT entity = 'dog' WITH RECALL >= 0.9", "can be promised only for one entity"),
+        ("time < 5 WITH PRECISION >= 0.9", "can be promised only for one entity"),
         ("entity IS NULL WITH PRECISION >= 0.9", "needs an entity"),
         ("entity = 'dog' AND score > 0.5 WITH PRECISION >= 0.9", "leave out the condition on score or band"),
     ],
@@ -203,7 +206,8 @@ def test_a_recall_of_what_nothing_is_accepted_for_is_refused_not_kept_by_an_empt
     assert accepted(match_on_terms(matcher, replace(request), sure))
     source.crop_vectors[1][:] = np.array(unit(0.5, 0.87, 0), np.float32)  # unlike the example, all of them
     with pytest.raises(
-        AccuracyError, match=r"best of the tracks that came to exit 2 scores 0\.491, and 1\.000 is"
+        AccuracyError,
+        match=r"best of the tracks that reached exit 2 scores 0\.491, and the promise needs 1\.000",
     ):
         match_on_terms(many_tracks_of(source), replace(request), sure)
     # A precision is kept by an answer that holds nothing.
@@ -221,10 +225,10 @@ def test_a_refused_recall_tells_the_border_of_the_exit_that_tracks_fell_at() -> 
         of = {int(name[1:]): kept[0].normalised(score) for name, score in best.items()}
         return str(nothing_found(recall, "thing", of, kept)).split(": ")[1]
 
-    assert told(e1=0.2).startswith("its best track scores 0.200, and 0.300 is where the promise is kept")
-    assert told(e2=0.2).startswith("its best track scores 0.200, and 0.600 is")
+    assert told(e1=0.2).startswith("its best track scores 0.200, and the promise needs 0.300")
+    assert told(e2=0.2).startswith("its best track scores 0.200, and the promise needs 0.600")
     assert told(e1=0.8, e2=0.1).startswith(
-        "the best of the tracks that came to exit 2 scores 0.100, and 0.600"
+        "the best of the tracks that reached exit 2 scores 0.100, and the promise needs 0.600"
     )
 
 

@@ -94,11 +94,11 @@ def test_an_open_library_follows_and_says_why_videos_are_indexed_again(
 ) -> None:
     """It told of an earlier version, which had not been at it."""
     monkeypatch.setattr(panorama.Library, "proposer", REAL)
-    assert "anew" not in run("index", "v", "--model", "color-bands").err
+    assert "indexed again" not in run("index", "v", "--model", "color-bands").err
     with panorama.open("panorama-library") as library:
         before = library.proposer
         assert run("index", "v", "--proposer", tiny).err.startswith(
-            "1 video is indexed anew: an earlier version or another proposer indexed it, "
+            "1 video is indexed again: an earlier version or another proposer indexed it, "
         )
         assert library.proposer.hash != before.hash and library.proposer.name == "tiny"
         assert statuses(library.index(archive)) == ["skipped"]

@@ -146,7 +146,7 @@ def test_the_python_api_refuses_the_same(library: Path) -> None:
     before = video.read_bytes()
     with open_library(library / "panorama-library") as opened:
         rows = opened.query(FRAMES)
-        with pytest.raises(UsageError, match=r"'a.mp4' is named as a file of another kind than rows; take a"):
+        with pytest.raises(UsageError, match=r"the name 'a.mp4' does not fit rows; choose a"):
             rows.write(video, "csv")
         with pytest.raises(UsageError, match="is one of the library's own files"):
             rows.write(library / "panorama-library" / "catalog.sqlite-wal", "table")

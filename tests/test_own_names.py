@@ -60,7 +60,7 @@ def test_a_folder_of_somebody_s_own_is_taken_for_no_library(tmp_path, strange):
         with pytest.raises(UsageError, match="exists and is not a library; choose a new or an empty folder"):
             made(tmp_path)
     for opened in (Store.open, panorama.open):
-        with pytest.raises(LibraryNotFound, match="is no library but a folder with something else in it"):
+        with pytest.raises(LibraryNotFound, match="is not a library but a folder with something else in it"):
             opened(tmp_path)
     assert everything(tmp_path) == before and not (tmp_path / "catalog.sqlite").exists()
 
@@ -248,13 +248,13 @@ def test_a_retired_data_file_elsewhere_is_not_deleted(tmp_path):
         ("data", "put what it leads to in its place"),
         ("data/frames", "put what it leads to in its place"),
         ("album", "put what it leads to in its place"),
-        ("index", "delete it, what is missing is made anew: rm "),
-        ("index/model_hash_00000-e1", "delete it, what is missing is made anew: rm "),
-        ("index/model_hash_00000-e1/lock", "delete it, what is missing is made anew: rm "),
-        ("index/model_hash_00000-e1/g1.crops", "delete it, what is missing is made anew: rm "),
-        ("index/places", "delete it, what is missing is made anew: rm "),
-        ("locks", "delete it, what is missing is made anew: rm "),
-        ("locks/asking.lock", "delete it, what is missing is made anew: rm "),
+        ("index", "delete it, and what is missing is made again: rm "),
+        ("index/model_hash_00000-e1", "delete it, and what is missing is made again: rm "),
+        ("index/model_hash_00000-e1/lock", "delete it, and what is missing is made again: rm "),
+        ("index/model_hash_00000-e1/g1.crops", "delete it, and what is missing is made again: rm "),
+        ("index/places", "delete it, and what is missing is made again: rm "),
+        ("locks", "delete it, and what is missing is made again: rm "),
+        ("locks/asking.lock", "delete it, and what is missing is made again: rm "),
     ],
 )
 def test_a_library_with_a_link_in_the_place_of_its_own_is_refused(tmp_path, part, advice):
@@ -274,7 +274,7 @@ def test_a_library_with_a_link_in_the_place_of_its_own_is_refused(tmp_path, part
         put(elsewhere / "g1.mp4")
         put(elsewhere / f"s00000009-{HEX}.parquet")
     before = everything(tmp_path)
-    with pytest.raises(LibraryDamaged, match=f"{part} is a link, .*{advice}.*move all of it there"):
+    with pytest.raises(LibraryDamaged, match=f"{part} is a link; .*{advice}.*move all of it there"):
         Store.open(root)
     assert everything(tmp_path) == before
     if part.startswith(("index", "locks")):

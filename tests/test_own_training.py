@@ -223,7 +223,7 @@ def test_a_query_chooses_the_crops_and_may_name_them(library: panorama.Library, 
     assert not any(p.guessed for p in named)
     with pytest.raises(UsageError, match=r"must return crop_id.*returns video"):
         from_library(library, tmp_path / "c", "SELECT video FROM crops")
-    with pytest.raises(UsageError, match="12 is no crop_id"):
+    with pytest.raises(UsageError, match="12 is not a crop_id"):
         from_library(library, tmp_path / "c", "SELECT 12 AS crop_id")
 
 
@@ -308,7 +308,7 @@ def test_what_helps_is_written_and_reported_and_answers(tinted_things: Path, tmp
 def test_what_does_not_help_leaves_no_model_and_says_so(alike_things: Path, tmp_path: Path, run: Any) -> None:
     told = run("train", "--folders", alike_things, "--out", tmp_path / "my-net", "--threads", 1)
     assert told.status == 3
-    assert "this data did not help; the model is left as it was" in told.err
+    assert "this data did not help, so no model was written and yours is unchanged" in told.err
     result = json.loads(told.out)
     assert result["share"] == 0 and result["model"] is None
     assert result["after_map_exit_3"] == result["before_map_exit_3"]
@@ -317,10 +317,8 @@ def test_what_does_not_help_leaves_no_model_and_says_so(alike_things: Path, tmp_
     write_film(tmp_path / "film.mp4", [Thing("red", 0, 5)], frames=5)
     used = run("index", tmp_path / "film.mp4", "--model", tmp_path / "my-net")
     assert used.status == 1 and not Path("panorama-library").exists()
-    assert used.err.startswith(
-        f"ModelError: {tmp_path / 'my-net'} holds no model: what it was trained on did"
-    )
-    assert "Go on with the model that you have, or train in a new folder" in used.err
+    assert used.err.startswith(f"ModelError: {tmp_path / 'my-net'} holds no model: the training data did not")
+    assert "Keep using the model that you have, or train in a new folder" in used.err
     with pytest.raises(ModelError, match="no embedder"):
         load_embedder(str(tmp_path))
 
@@ -345,8 +343,8 @@ def test_videos_are_learned_from_and_judged_by_their_tracks(
 def test_the_command_says_what_goes_with_what(run: Any, tmp_path: Path) -> None:
     assert "say what to learn from" in run("train", "--out", tmp_path / "n").err
     both = run("train", "recipe.toml", "--folders", tmp_path, "--out", tmp_path / "n")
-    assert both.status == 2 and "a recipe names its pictures" in both.err
-    assert "--data belongs to a recipe" in run("train", "--data", f"a={tmp_path}", "--out", "n").err
+    assert both.status == 2 and "a recipe names its own pictures" in both.err
+    assert "--data needs a recipe" in run("train", "--data", f"a={tmp_path}", "--out", "n").err
     lost = run("train", "--folders", tmp_path / "none", "--out", tmp_path / "n")
     assert lost.status != 0 and "no folder" in lost.err
     unseen = run("train", "--videos", tmp_path / "none", "--out", tmp_path / "m")
@@ -456,14 +454,14 @@ def test_a_tree_of_kinds_is_told_to_count_as_one_thing_each(tmp_path: Path) -> N
     own = tmp_path / "own"
     [told] = passed_over([own])
     assert told.startswith(f"all pictures in {own / 'fruit'} count as one thing, 'fruit'")
-    assert "(apple, kiwi, ...), and so in 1 more;" in told and told.endswith(f"--folders {own / 'fruit'}")
+    assert "(apple, kiwi, ...), as in 1 more;" in told and told.endswith(f"--folders {own / 'fruit'}")
     assert passed_over([own / "fruit"]) == []
 
 
 def test_a_folder_that_holds_a_model_is_not_written_into(alike_things: Path, tmp_path: Path) -> None:
     (tmp_path / "net").mkdir()
     (tmp_path / "net" / "model.safetensors").write_bytes(b"mine")
-    with pytest.raises(UsageError, match=r"holds a model already.*new folder"):
+    with pytest.raises(UsageError, match=r"already holds a model.*new folder"):
         tuned(OwnData(folders=(alike_things,)), tmp_path / "net", None)
     assert [path.name for path in (tmp_path / "net").iterdir()] == ["model.safetensors"]
 
@@ -494,5 +492,5 @@ def test_a_recipe_begins_nothing_where_a_training_lies(left: str, tmp_path: Path
     (tmp_path / "out" / left).write_bytes(b"hours of work")
     recipe = content_dir("embeddings") / "panoramanet" / "recipe.toml"
     done = run("train", str(recipe), "--data", f"footage={tmp_path}", "--out", "out", "--steps", "2")
-    assert done.status == 2 and left in done.err and "--resume goes on there" in done.err
+    assert done.status == 2 and left in done.err and "continue it with --resume" in done.err
     assert [path.read_bytes() for path in (tmp_path / "out").iterdir()] == [b"hours of work"]

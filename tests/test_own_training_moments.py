@@ -122,7 +122,10 @@ def test_tables_of_earlier_versions_are_understood_or_refused(tmp_path: Path, ne
 
     now = (folder / TABLE).read_text()
     changed(folder / TABLE, as_before)
-    with pytest.raises(UsageError, match=r"pictures\.csv does not say when .* Begin anew in a new folder"):
+    with pytest.raises(
+        UsageError,
+        match=r"pictures\.csv, of an earlier version, does not say when .* Start again in a new folder",
+    ):
         read_parts(source, {"own": folder}, net)
     changed(folder / TABLE, lambda row: row | {"moment": ""})  # of folders: each picture is one moment
     assert read_parts(source, {"own": folder}, net)[2].strangers is None
@@ -136,5 +139,5 @@ def test_tables_of_earlier_versions_are_understood_or_refused(tmp_path: Path, ne
 def test_a_part_in_which_nothing_is_seen_again_is_told(tmp_path: Path, net: PanoramaNet) -> None:
     folder = drawn(tmp_path, TWO_MOMENTS)
     changed(folder / TABLE, lambda row: row | {"end": "11"})
-    with pytest.raises(UsageError, match=r"nothing with held = 2 that is seen at another moment"):
+    with pytest.raises(UsageError, match=r"nothing with held = 2 that is seen at more than one moment"):
         read_parts({"data": "own", "csv": TABLE, "name": SOURCE}, {"own": folder}, net)

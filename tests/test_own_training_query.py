@@ -60,7 +60,7 @@ def test_rows_without_a_crop_or_an_entity_are_left_out_and_counted(
 def test_a_crop_that_comes_as_two_things_is_refused(library: panorama.Library, tmp_path: Path) -> None:
     """The first row counted, so that what was learned depended on the order of the rows."""
     twice = "SELECT crop_id, 'thing ' || i AS entity, i AS score FROM crops, range(2) r(i)"
-    with pytest.raises(UsageError, match=r"comes as 'thing \d' and as 'thing \d', and a picture shows one"):
+    with pytest.raises(UsageError, match=r"comes as 'thing \d' and as 'thing \d', but a picture shows one"):
         from_library(library, tmp_path, twice)
     best = f"SELECT crop_id, max_by(entity, score) AS entity FROM ({twice}) GROUP BY crop_id"
     assert {picture.identity for picture in from_library(library, tmp_path, best)} == {"thing 1"}

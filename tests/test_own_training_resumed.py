@@ -66,7 +66,7 @@ def test_sources_start_and_seed_are_in_the_recipe(things: Path, trained: Path) -
         (OwnData(folders=(Path("other"),)), {}, r"--folders \S+other: \S+ was made with --folders \S+gs;"),
         (OwnData(videos=(Path("films"),)), {}, r"--videos \S+films: \S+ was made without --videos; leave"),
         (OwnData(query="SELECT crop_id FROM crops"), {}, "--query SELECT .* was made without --query"),
-        (OwnData(), {"seed": 99}, "--seed 99: .* was made with --seed 3; leave --seed away"),
+        (OwnData(), {"seed": 99}, "--seed 99: .* was made with --seed 3; leave out --seed"),
         (OwnData(), {"start": "nonsense"}, "--start nonsense: .* with --start panoramanet; .* new folder"),
     ],
 )
@@ -130,7 +130,7 @@ def test_no_model_is_written_into_a_library_or_among_the_pictures(things: Path, 
             train_recipe(recipe, {"footage": tmp_path}, tmp_path / "library" / inside, TrainingOptions())
     before = sorted(things.rglob("*"))
     for inside in (".", "net", "thing0"):
-        with pytest.raises(UsageError, match=r"lies in --folders \S+things"):
+        with pytest.raises(UsageError, match=r"is inside --folders \S+things"):
             tuned(OwnData(folders=(things,)), things / inside)
     assert sorted(things.rglob("*")) == before
     assert len(tuned(OwnData(folders=(things,)), tmp_path / "library" / "net")) == 2
@@ -144,7 +144,7 @@ def test_the_baseline_is_told_to_have_nothing_to_train(things: Path, tmp_path: P
 
 def test_a_recipe_goes_without_a_start(tmp_path: Path, run: Any) -> None:
     done = run("train", "recipe.toml", "--start", "mine", "--out", "net")
-    assert done.status == 2 and "a recipe names what it begins with" in done.err
+    assert done.status == 2 and "a recipe names its first model in [start]" in done.err
 
 
 def test_videos_of_a_run_that_broke_off_are_not_learned_from_unless_they_are_named(tmp_path: Path) -> None:

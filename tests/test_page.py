@@ -224,7 +224,7 @@ def test_a_video_that_is_gone_or_broken_is_told_on_its_tiles(run, asked, paged):
     told = {tile.of_class("where")[0].text: tile.of_class("frame")[0].all_text for tile in page.tiles}
     assert told == {
         "gate/a.mp4": "The file of this video is gone. If it was moved, index it where it is now.",
-        "yard/b.mp4": "The file of this video cannot be read there.",
+        "yard/b.mp4": "The file of this video cannot be read at this point.",
     }
     # The stored pictures are still there, and so are the marks.
     assert all(len(tile.named("img")) == 1 and "data-kind" in tile.attributes for tile in page.tiles)
@@ -244,7 +244,7 @@ def test_a_file_that_was_replaced_is_told_on_the_page_and_to_who_writes_it(run, 
         report = library.page(result, asked / "own.html")
     (told,) = report.warnings
     assert told.startswith(
-        "the file of gate/a.mp4 has changed since it was indexed: pictures are cut from it"
+        "the file of gate/a.mp4 has changed since it was indexed: pictures are cut from the new file"
     )
     assert told in [tag.text for tag in Page(asked / "own.html").root.of_class("remark")]
     # On the command line once, whatever is written.
@@ -313,7 +313,7 @@ def test_what_cannot_be_a_page_is_told_before_the_question_is_asked(run, asked):
     assert wrong.status == 2 and "a page is written as .html, .htm, got 'review.pdf'" in wrong.err
     assert wrong.out == ""
     several = run("query", f"{RED}; {RED}", "--page", "review.html")
-    assert several.status == 2 and "--page go with one query, there are 2" in several.err
+    assert several.status == 2 and "--page take a single query, got 2" in several.err
     timeless = run("query", "SELECT 1 AS one", "--page", "review.html")
     assert "pictures need the columns video and time" in timeless.err
     (asked / "file").touch()

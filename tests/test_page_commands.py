@@ -81,7 +81,8 @@ def test_marks_of_a_video_that_was_indexed_anew_are_all_told_and_the_others_take
     words = shlex.split(page.command(page.tiles))[1:]
     refused = run(*words)
     told = (
-        f"no tracks {older} with a stored crop: indexed anew or removed since; write the page, or ask, again"
+        f"no tracks {older} with a stored crop: indexed again or removed since; write the page, or query,"
+        " again"
     )
     rest = f"--skip-gone (skip_gone=True) registers the rest, {left} of {len(ids)}"
     assert (refused.status, refused.err) == (2, f"UsageError: {told}; {rest}\n")
@@ -109,8 +110,8 @@ def test_commands_of_a_page_teach_no_other_library_that_lies_in_its_place(run, a
         told = re.search(r"no tracks? ([\d, ]+) with the picture that was seen: ([^;]+;[^;]+)", refused.err)
         assert set(told[1].split(", ")) == others
         assert told[2] == (
-            "the library was made anew or put back since, and these numbers mean others; "
-            "write the page, or ask, again"
+            "the library was made again or restored since, and these numbers now mean others; "
+            "write the page, or query, again"
         )
     assert len(run("exemplars", "red", "--json").json) == 1
     # What is the same picture by the same number was seen, whoever indexed it.

@@ -150,7 +150,8 @@ def test_of_pictures_that_are_no_video_it_is_told_that_videos_lie_beside_them(ru
         assert (found.pictures, found.beside) == ({}, {str(folder): 5})
     told = run("index", "north", "--model", "color-bands").err
     assert "ignored in folders: 5 .png" in told and "panorama index" not in told
-    assert "where videos lie beside or below them; in a folder of their own, named, they are: north\n" in told
+    assert "if videos lie beside or below them; give them a folder of their own and name it" in told
+    assert "These are in: north\n" in told
 
 
 def test_a_link_that_leads_nowhere_is_a_picture_that_cannot_be_read(tmp_path: Path) -> None:
@@ -457,7 +458,7 @@ def test_a_folder_whose_pictures_have_no_names_is_of_an_earlier_version(
             tx.bump("data")
         shutil.copytree(tmp_path / "v" / "trap", tmp_path / "v" / "zcopy")
         notes = [str(file.note) for file in library.index(tmp_path / "v").files]
-        assert notes[1] == f"{UNCHANGED} by an earlier version; --redo indexes it with this one"
+        assert notes[1] == f"{UNCHANGED} by an earlier version; --redo indexes it with this version"
         anew = library.index(tmp_path / "v", redo=True)
         assert [f.status for f in anew.files] == ["skipped", "indexed", "skipped"]
         named = library.query("SELECT video, count(picture) FROM frames GROUP BY ALL ORDER BY ALL").fetchall()

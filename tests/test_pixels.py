@@ -188,7 +188,7 @@ def test_a_measurement_of_sixteen_bits_is_stretched_and_one_with_gaps_refused() 
     shown = decode_picture(cv2.imencode(".png", heat.astype(np.uint16))[1].tobytes())
     assert shown.min() == 0 and shown.max() == 255
     heat[3, 3] = np.nan
-    with pytest.raises(BadImage, match=r"heat\.tiff holds values that are no numbers"):
+    with pytest.raises(BadImage, match=r"heat\.tiff holds values that are not numbers"):
         read_pixels(cv2.imencode(".tiff", heat.astype(np.float32))[1].tobytes(), "heat.tiff")
 
 
@@ -385,18 +385,18 @@ def test_of_a_picture_that_moves_the_first_is_registered_and_it_is_said(library:
     Path("a.webp").write_bytes(animated_webp(thing_picture("red")))
     entity = library.register("thing", "a.webp")
     assert [line.split(" --at")[0] for line in entity.warnings] == [
-        "a.webp moves: its first picture is the example; another is taken with --video FILE"
+        "a.webp is animated: its first frame is the example; take another frame with --video FILE"
     ]
-    assert "warnings=('a.webp moves" in repr(entity) and "warnings" not in repr(library.entity("thing"))
+    assert "warnings=('a.webp is animated" in repr(entity) and "warnings" not in repr(library.entity("thing"))
     Path("b.webp").write_bytes(animated_webp(thing_picture("blue")))
     (told,) = library.register("thing", (), unlike="b.webp").warnings
-    assert told.startswith("b.webp moves")
+    assert told.startswith("b.webp is animated")
     (told,) = library.query("CREATE ENTITY 'in SQL' FROM 'a.webp'").warnings
-    assert "a.webp moves" in told
+    assert "a.webp is animated" in told
     write_picture(Path("album/other/not/a.png"), thing_picture("blue"))
     Path("album/other/b.webp").write_bytes(animated_webp(thing_picture("green")))
     (other,) = library.register_album("album")
-    assert [line.split(":")[0] for line in other.warnings] == ["album/other/b.webp moves"]
+    assert [line.split(":")[0] for line in other.warnings] == ["album/other/b.webp is animated"]
     still = library.register("still", thing_picture("red"))
     assert still.warnings == ()
     np.testing.assert_array_equal(kept(library, "thing")[0], kept(library, "still")[0])
@@ -408,5 +408,7 @@ def test_pictures_in_memory_go_into_verify_and_sql(library: panorama.Library) ->
     assert verdict.band == "accepted"
     assert library.query("SELECT verify(?, ?)", [pil, thing_picture("red")]).fetchall()[0][0] is True
     assert len(library.query("SELECT tracks ORDER BY similarity(?) LIMIT 3", [pil])) == 0
-    with pytest.raises(panorama.PanoramaError, match=r"is a picture of PIL, RGB \(64, 64\); a picture goes"):
+    with pytest.raises(
+        panorama.PanoramaError, match=r"is a picture of PIL, RGB \(64, 64\); only similarity.* take"
+    ):
         library.query("SELECT * FROM tracks WHERE video = ?", [pil])

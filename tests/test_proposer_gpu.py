@@ -85,8 +85,8 @@ def test_a_graph_is_worked_out_as_onnx_has_it() -> None:
     [
         ({"wanted": "unneeded"}, "a layer 'Softmax'; known are Add, Concat"),
         ({"wanted": "lower"}, "a layer 'Split'; known are Add, Concat"),
-        ({"pads": [0, 0, 1, 1]}, r"padded by \[0, 0, 1, 1\]: unlike on two sides"),
-        ({"mode": "linear"}, "twice their size by the nearest"),
+        ({"pads": [0, 0, 1, 1]}, r"padded unevenly, by \[0, 0, 1, 1\]"),
+        ({"mode": "linear"}, "twice their size, by nearest"),
     ],
 )
 def test_a_layer_that_is_not_known_is_refused(changed: dict[str, Any], told: str) -> None:

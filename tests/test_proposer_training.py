@@ -335,7 +335,7 @@ def test_a_checkpoint_of_an_earlier_version_goes_on_with_a_remark(
     save_checkpoint(start(recipe), tmp_path / "out" / CHECKPOINT)
     assert train(recipe, tmp_path, tmp_path / "out", resume=True, say=said.append).step == 4
     (line,) = said
-    assert "does not say what its training was begun with" in line and "bank" not in line
+    assert "does not say what its training began with" in line and "bank" not in line
 
 
 def test_who_interrupts_a_training_is_told_what_is_kept_and_how_to_go_on(tmp_path: Path, monkeypatch) -> None:
@@ -356,9 +356,9 @@ def test_who_interrupts_a_training_is_told_what_is_kept_and_how_to_go_on(tmp_pat
     monkeypatch.setattr(loop, "load", three)
     said: list[str] = []
     for resume, told in (
-        (False, "no checkpoint yet; the same command begins anew"),
-        (False, f"{tmp_path} keeps the checkpoint of step 2; the same command with --resume goes on there"),
-        (True, f"{tmp_path} keeps the checkpoint of step 4; the same command with --resume goes on there"),
+        (False, "no checkpoint yet; the same command starts again"),
+        (False, f"{tmp_path} keeps the checkpoint of step 2; to continue, add --resume to the same command"),
+        (True, f"{tmp_path} keeps the checkpoint of step 4; to continue, add --resume to the same command"),
     ):
         with pytest.raises(KeyboardInterrupt):
             train_recipe(Path("x"), {"a": tmp_path}, tmp_path, TrainingOptions(resume=resume), said.append)
@@ -471,7 +471,7 @@ def test_what_only_the_recipe_of_a_proposer_says_is_refused_and_not_passed_over(
     given: dict[str, Any], tmp_path: Path
 ) -> None:
     (tmp_path / "recipe.toml").write_text('name = "p"\nkind = "proposer"\n')
-    with pytest.raises(UsageError, match=f"--{next(iter(given))}: of a proposer the recipe alone says it"):
+    with pytest.raises(UsageError, match=f"--{next(iter(given))}: for a proposer, set this in the recipe"):
         train_recipe(
             tmp_path / "recipe.toml", {"a": tmp_path}, tmp_path / "out", TrainingOptions(**given), print
         )

@@ -374,7 +374,7 @@ def test_a_processor_without_fast_products_of_bytes_falls_back(monkeypatch: pyte
             return ["FP32"]
 
     monkeypatch.setattr(graph8, "_core", Old)
-    assert why_no_int8() == "this processor has no fast products of 8 bits (FP32)"
+    assert why_no_int8() == "this processor has no fast 8-bit products (FP32)"
 
 
 def test_measuring_keeps_the_largest_value_of_all_batches() -> None:

@@ -195,11 +195,15 @@ def test_a_filter_on_entity_restricts_matching_only_where_it_cannot_change_the_a
         ("SELECT frames WHERE colour = 'red'", "no column 'colour'; it has video, frame", "colour"),
         ("SELECT frames WHERE entity = 'dog' GROUP BY video", "found 'GROUP BY'", "GROUP"),
         ("SELECT frames WHERE entity = 'dog' AND inside(door)", "expected inside", "inside"),
-        ("SELECT frames WHERE entity = 'dog' AND time > 'noon'", "no wall-clock time", "time"),
-        ("SELECT frames WHERE frames.time > 1", "columns stand alone", ""),
+        ("SELECT frames WHERE entity = 'dog' AND time > 'noon'", "not a wall-clock time", "time"),
+        ("SELECT frames WHERE frames.time > 1", "write columns of the shorthand without a table", ""),
         ("SELECT frames WHERE entity = 'dog' FOLLOWED BY entity = 'it''s'", "SELECT moments", "FOLLOWED"),
-        ("SELECT moments WHERE time % 2 = 1 AND entity = 'dog'", "time is compared with numbers", "time"),
-        ("SELECT moments WHERE entity = 'dog' AND (score > 0.5 OR end_time > 3)", "of their own", ""),
+        ("SELECT moments WHERE time % 2 = 1 AND entity = 'dog'", "compare time only with numbers", "time"),
+        (
+            "SELECT moments WHERE entity = 'dog' AND (score > 0.5 OR end_time > 3)",
+            "in separate conditions",
+            "",
+        ),
         ("SELECT frames WHERE (entity = 'dog'", "expecting \\)", ""),
         ("SELECT frames WHERE entity = 'dog' AND", "expected", ""),
         ("SELECT frames WHERE entity = 'dog", "does not end", "'dog"),
@@ -221,7 +225,7 @@ def test_a_filter_on_entity_restricts_matching_only_where_it_cannot_change_the_a
         ("SELECT tracks ORDER BY similarity('d.jpg') DESC, nothing", "to order by", "nothing"),
         ("SELECT crops ORDER BY lower(nothing), similarity('a.jpg') DESC", "to order by", "nothing"),
         ("SELECT video FROM tracks UNION SELECT video FROM crops ORDER BY nothing", "UNION", "nothing"),
-        ("SELECT frames WHERE entity = 5", "entity is a name in single quotes: entity = '5'", "entity"),
+        ("SELECT frames WHERE entity = 5", "write entity as a name in single quotes: entity = '5'", "entity"),
         ("SELECT frames WHERE entity IN ('dog', 7)", "entity = '7'", "entity"),
         ("SELECT tracks WHERE entity = 'dog' AND band = 'acepted'", "Did you mean 'accepted'", "band"),
         ("SELECT tracks WHERE band IN ('uncertain', 'x')", "It is rejected, uncertain or accepted", "band"),
@@ -232,13 +236,17 @@ def test_a_filter_on_entity_restricts_matching_only_where_it_cannot_change_the_a
         ("SELECT tracks WHERE entity = big-elf-2", "single quotes, 'big-elf-2'; a bare", "big"),
         ("SELECT tracks WHERE entity IN ('dog', big-elf)", "single quotes, 'big-elf'", ""),
         ("SELECT count(*) FROM sightings WHERE entity = big-elf", "single quotes, 'big-elf'", "big"),
-        ("SELECT tracks WHERE entity = ‘big-elf’", "'big-elf'; .*; ‘ and ’ are none$", ""),
-        ("SELECT tracks WHERE entity = ‘elf’", "quotes, 'elf'; .*; ‘ and ’ are none$", ""),
-        ("SELECT tracks WHERE entity = „elf“", "quotes, 'elf'; .*; „ and “ are none$", ""),
-        ("SELECT moments WHERE entity = 'dog' AFTER entity = 'elf'", "a AFTER b is b BEFORE a", "AFTER"),
+        ("SELECT tracks WHERE entity = ‘big-elf’", "'big-elf'; .*; ‘ and ’ are not single quotes$", ""),
+        ("SELECT tracks WHERE entity = ‘elf’", "quotes, 'elf'; .*; ‘ and ’ are not single quotes$", ""),
+        ("SELECT tracks WHERE entity = „elf“", "quotes, 'elf'; .*; „ and “ are not single quotes$", ""),
+        (
+            "SELECT moments WHERE entity = 'dog' AFTER entity = 'elf'",
+            "for a AFTER b write b BEFORE a",
+            "AFTER",
+        ),
         (
             "SELECT moments WHERE entity = 'dog' AND time >= now()",
-            "of the wall clock start_clock and",
+            "start_clock and end_clock",
             "time",
         ),
         (
@@ -254,9 +262,9 @@ def test_a_filter_on_entity_restricts_matching_only_where_it_cannot_change_the_a
         ("SELECT tracks WHERE video = gate/a-b.mp4", "single quotes, 'gate/a-b.mp4'; a bare", ""),
         ("SELECT * FROM tracks WHERE video = a-b.mp4", "single quotes, 'a-b.mp4'; a bare", "a"),
         ("SELECT * FROM tracks WHERE video = b.mp4", "single quotes, 'b.mp4'; a bare", "b"),
-        ("SELECT tracks WHERE score > t.mp4", "columns stand alone in the shorthand: mp4, not t.mp4$", ""),
+        ("SELECT tracks WHERE score > t.mp4", "without a table: mp4, not t.mp4$", ""),
         ("SELECT tracks WHERE score > 1-elf", "no column 'elf'; it has (?!.*quotes)", "elf"),
-        ("big-elf", r"A question begins with SELECT: SELECT moments WHERE entity = '", "big"),
+        ("big-elf", r"A query begins with SELECT: SELECT moments WHERE entity = '", "big"),
         ("SELECT tracks WHERE entity = 'it's'", "inside a text is written twice, 'it''s'", ""),
         ("SELECT tracks WHERE entity = 'it's' OR entity = 'x's'", "twice, 'it''s'", "s'"),
         ("SELECT tracks WHERE entity = 'dog' WITH PRECISION >= 95", "below 1.*'95'; 95 % is", "95"),
@@ -267,7 +275,7 @@ def test_a_filter_on_entity_restricts_matching_only_where_it_cannot_change_the_a
         # It advised a table of DuckDB's own, duckdb_constraints.
         ("SELECT moments FROM dog", "name dog does not exist; the relations are videos, frames, .*", "dog"),
         ("SELECT * FROM trakcs", 'does not exist! Did you mean "tracks"', "trakcs"),
-        ("SELECT * FROM frames WHERE entity = 'dog'", "by the shorthand, SELECT frames WHERE", "entity"),
+        ("SELECT * FROM frames WHERE entity = 'dog'", "use the shorthand, SELECT frames WHERE", "entity"),
         ("SELECT * FROM videos WHERE camera = = 1", "= =|syntax|operator", ""),
         ("SELECT * FRM videos", "syntax error", "videos"),
         ("SELECT tracks ORDER BY similarity(video)", "similarity takes one picture", "video"),
@@ -416,7 +424,7 @@ def test_a_number_that_is_cast_from_text_is_no_wall_clock_time(engine: Engine, w
     assert engine.query(f"{asked} AND time BETWEEN 0 AND {written}").fetchall() == every
     assert engine.query(f"{asked} AND time > {written}").fetchall() == []
     for target in ("moments", "tracks"):
-        with pytest.raises(QueryError, match=r"time is compared with numbers: .* time < 5"):
+        with pytest.raises(QueryError, match=r"compare time only with numbers: .* time < 5"):
             engine.query(f"SELECT {target} WHERE entity = 'dog' AND time < {written}")
 
 
@@ -424,7 +432,7 @@ def test_a_number_that_is_cast_from_text_is_no_wall_clock_time(engine: Engine, w
 def test_what_is_no_number_in_a_list_is_refused_in_a_shorthand(engine: Engine, condition: str) -> None:
     """It was told to be an entity that is not registered, as is what a column with gaps has."""
     sql = f"SELECT frames WHERE {condition}"
-    with pytest.raises(QueryError, match=r"parameter number 1 holds nan, .* a number is expected") as caught:
+    with pytest.raises(QueryError, match=r"parameter number 1 holds nan, .* give a number") as caught:
         engine.query(sql, [["dog", float("nan")] if "entity IN" in condition else [1, float("nan")]])
     assert caught.value.position == sql.index("?")
 
@@ -433,7 +441,7 @@ def test_what_is_no_number_in_a_list_is_refused_in_a_shorthand(engine: Engine, c
 def test_what_is_no_number_is_refused_in_a_shorthand(engine: Engine, condition: str) -> None:
     """DuckDB takes NaN for larger than all numbers, and so `score < ?` for true."""
     sql = f"SELECT frames WHERE entity = 'dog' AND {condition.format('?')}"
-    with pytest.raises(QueryError, match=r"parameter number 1 is nan, .* a number is expected") as caught:
+    with pytest.raises(QueryError, match=r"parameter number 1 is nan, .* give a number") as caught:
         engine.query(sql, [float("nan")])
     assert caught.value.position == sql.index("?")
 
@@ -453,10 +461,10 @@ def test_a_time_that_is_waited_for_is_not_infinite(engine: Engine, clause: str, 
 @pytest.mark.parametrize(
     ("sql", "message", "at"),
     [
-        ("SELECT similarity('a.jpg') FROM videos", "ask it of crops, tracks, detections", "similarity"),
+        ("SELECT similarity('a.jpg') FROM videos", "use it on crops, tracks, detections", "similarity"),
         (
             "SELECT (SELECT max(similarity('a.jpg', t)) FROM videos v WHERE v.video = t.video) FROM tracks t",
-            r"Ask where 't' is read, FROM \(SELECT \*, similarity\('a.jpg'\) AS alike FROM tracks\) t",
+            r"Compute it where 't' is read, FROM \(SELECT \*, similarity\('a.jpg'\) AS alike FROM tracks\) t",
             "similarity",
         ),
         (
@@ -466,7 +474,7 @@ def test_a_time_that_is_waited_for_is_not_infinite(engine: Engine, clause: str, 
         ),
         (
             "SELECT similarity('a.jpg', v) FROM crops JOIN videos v USING (video)",
-            "ask it of crops",
+            "use it on crops",
             "similarity",
         ),
         (

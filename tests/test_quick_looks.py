@@ -16,7 +16,7 @@ from panorama.answering.quick_looks import SETTING
 from panorama.query.coarse import coarse_remark
 
 Run = Callable[..., Ran]
-COARSE = "looked at by keyframes alone"
+COARSE = "indexed by keyframes alone"
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +37,15 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[panorama.Libra
 @pytest.mark.parametrize(
     ("sql", "told"),
     [
-        ("SELECT frames WHERE entity = 'red'", "2 of 3 videos asked were looked at by keyframes alone"),
-        ("SELECT tracks", "2 of 3 videos asked were"),
-        ("SELECT tracks WHERE NOT entity = 'red' AND video = 'gate/0.mp4'", "1 of 1 video asked was"),
-        ("SELECT moments WHERE entity = 'red' AND video IN ('gate/0.mp4', 'deep.mp4')", "1 of 2 videos as"),
-        ("SELECT count(*) FROM sightings WHERE video LIKE 'gate/%'", "2 of 2 videos asked were"),
-        ("SELECT count(*) FROM tracks WHERE video <> 'gate/1.mp4'", "1 of 2 videos asked was"),
-        ("SELECT count(*) FROM detections", "2 of 3 videos asked were"),
-        ("SELECT similarity('red.png') FROM crops ORDER BY 1 LIMIT 1", "2 of 3 videos asked were"),
-        ("SELECT crops WHERE similarity('red.png') > 0.1", "2 of 3 videos asked were"),
+        ("SELECT frames WHERE entity = 'red'", "2 of 3 videos searched were indexed by keyframes alone"),
+        ("SELECT tracks", "2 of 3 videos searched were"),
+        ("SELECT tracks WHERE NOT entity = 'red' AND video = 'gate/0.mp4'", "1 of 1 video searched was"),
+        ("SELECT moments WHERE entity = 'red' AND video IN ('gate/0.mp4', 'deep.mp4')", "1 of 2 videos se"),
+        ("SELECT count(*) FROM sightings WHERE video LIKE 'gate/%'", "2 of 2 videos searched were"),
+        ("SELECT count(*) FROM tracks WHERE video <> 'gate/1.mp4'", "1 of 2 videos searched was"),
+        ("SELECT count(*) FROM detections", "2 of 3 videos searched were"),
+        ("SELECT similarity('red.png') FROM crops ORDER BY 1 LIMIT 1", "2 of 3 videos searched were"),
+        ("SELECT crops WHERE similarity('red.png') > 0.1", "2 of 3 videos searched were"),
         ("SELECT count(*) FROM (SELECT frames WHERE entity = 'red') JOIN tracks USING (track_id)", "2 of 3"),
     ],
 )
@@ -88,7 +88,7 @@ def test_every_one_of_several_questions_says_so(library: panorama.Library) -> No
 
 def test_a_copy_of_a_video_counts_as_one_more() -> None:
     (told,) = coarse_remark(np.array([1, 1, 2], np.int32), np.array([1, 7], np.int32))
-    assert told.startswith("2 of 3 videos asked were")
+    assert told.startswith("2 of 3 videos searched were")
     assert coarse_remark(np.array([2], np.int32), np.array([1], np.int32)) == ()
 
 
@@ -97,7 +97,7 @@ def test_the_command_says_so_until_they_are_looked_at_closely(run: Run, tmp_path
     assert run("index", film, "--quick", "--model", "color-bands").status == 0
     assert run("index", film, "--quick").status == 0
     told = run("query", "SELECT tracks", "--json")
-    assert told.err.count(COARSE) == 1 and "1 of 1 video asked was" in told.err and told.json
+    assert told.err.count(COARSE) == 1 and "1 of 1 video searched was" in told.err and told.json
     assert run("index", film).status == 0
     assert COARSE not in run("query", "SELECT tracks").err
 

@@ -63,7 +63,7 @@ def test_times_of_files_that_are_gone_stay(run: Callable[..., Ran], tmp_path: Pa
     assert {name: row[1:] for name, row in clocks(run).items()} == {
         name: row[1:] for name, row in before.items()
     }
-    assert "2 videos keep the wall-clock time that was known" in run("clock", *METADATA).err
+    assert "2 videos keep the wall-clock time already known" in run("clock", *METADATA).err
     told = run("clock", "--timezone", "UTC").err
     assert "wall-clock time of 1 video from the container's metadata, as here.mp4 at 2026-03-01 09:15" in told
     assert "the file is gone or cannot be read: gone.mp4, trap" in told
@@ -113,9 +113,9 @@ def test_a_time_set_by_hand_stays_while_a_file_goes_on(run: Callable[..., Ran], 
     (trap / "IMG_0008.png").unlink()  # the first one is another now
     live.write_bytes(write_film(tmp_path / "other.ts", [Thing("green", 0, 30)], frames=60).read_bytes())
     told = run("index", "v").err
-    assert "2 indexed" in told and told.count("set by hand is forgotten") == 2
+    assert "2 indexed" in told and told.count("set by hand was removed") == 2
     again = (
-        "if it still holds: panorama clock live_20260301-0900.ts --at '2026-03-01 10:00:00' --timezone UTC"
+        "if it still applies: panorama clock live_20260301-0900.ts --at '2026-03-01 10:00:00' --timezone UTC"
     )
     assert again in told
     assert [clocks(run)[name][1:] for name in names] == [("09:00", "UTC", "name"), (None, None, None)]
@@ -166,8 +166,8 @@ def test_a_file_that_was_moved_keeps_what_its_new_path_does_not_tell(
     for words in ((), (*rule, "--timezone", "UTC")):
         told = run("index", "rec", *words).err
         assert "0 indexed, 3 skipped" in told
-        assert "1 video keeps the wall-clock time that was known" in told
-        assert "tells none where the file is now: evidence/theft.mp4" in told
+        assert "1 video keeps the wall-clock time already known" in told
+        assert "gives none where the file is now: evidence/theft.mp4" in told
         assert clocks(run)["evidence/theft.mp4"] == (camera, "10:15", "UTC", source)
     copy = tmp_path / "rec" / "evidence" / "copy.mp4"
     copy.write_bytes(moved.read_bytes())

@@ -92,9 +92,9 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         (
             "SELECT moments WHERE entity = 'dog' AND time BETWEEN 90 AND 60",
             None,
-            "BETWEEN 90 AND 60 is true of nothing: the smaller number stands first",
+            "BETWEEN 90 AND 60 is never true: put the smaller number first",
         ),
-        ("SELECT * FROM videos WHERE frames BETWEEN ? AND ?", [9, 3.5], "BETWEEN 9 AND 3.5 is true of not"),
+        ("SELECT * FROM videos WHERE frames BETWEEN ? AND ?", [9, 3.5], "BETWEEN 9 AND 3.5 is never true"),
         ("SELECT * FROM tracks t WHERE similarity('a.jpg', t) >= ?", [250], "and 1; none reaches 250"),
         (
             "SELECT * FROM (SELECT similarity('a.jpg') AS how FROM crops) WHERE how BETWEEN 50 AND 99",
@@ -145,7 +145,7 @@ def test_what_is_there_is_not_remarked_upon(engine: Engine, sql: str) -> None:
 )
 def test_a_clock_is_not_compared_with_a_time_in_a_zone(engine: Engine, sql: str, parameters: Any) -> None:
     # DuckDB dropped the zone: 10:00 in Berlin was later than 9:30 UTC.
-    with pytest.raises(QueryError, match="is local time of each camera") as caught:
+    with pytest.raises(QueryError, match="is the local time of each camera") as caught:
         engine.query(sql, parameters)
     assert caught.value.position is not None
     assert len(
@@ -164,7 +164,7 @@ def test_a_clock_is_not_compared_with_a_time_in_a_zone(engine: Engine, sql: str,
         ("SELECT video WHERE camera = 'gate'", "Or SELECT * FROM videos WHERE"),
         (
             "SELECT count(*) Moments WHERE entity = 'dog'",
-            "around it SELECT count(*) FROM (SELECT moments WHERE",
+            "to compute from it, SELECT count(*) FROM (SELECT moments WHERE",
         ),
         ("SELECT videos", "Or SELECT * FROM videos WHERE"),
     ],
@@ -185,10 +185,10 @@ def test_what_only_begins_as_a_number_is_an_error_of_the_question(engine: Engine
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("SELECT frames WHERE entity = 'dog' AND score >= ^0e", "'0e' is no number"),
-        ("SELECT frames WHERE entity = 'dog' AND frame = ^1e+", "'1e' is no number"),
-        ("SELECT * FROM tracks WHERE track_id = ^0e", "'0e' is no number"),
-        ("SELECT frames WHERE entity = 'dog' LIMIT ^5e", "'5e' is no number"),
+        ("SELECT frames WHERE entity = 'dog' AND score >= ^0e", "'0e' is not a number"),
+        ("SELECT frames WHERE entity = 'dog' AND frame = ^1e+", "'1e' is not a number"),
+        ("SELECT * FROM tracks WHERE track_id = ^0e", "'0e' is not a number"),
+        ("SELECT frames WHERE entity = 'dog' LIMIT ^5e", "'5e' is not a number"),
         ("SELECT frames WHERE entity = 'dog' AND score >= ^1.5.2", 'at or near "1.5.2"'),
         ("SELECT moments WHERE entity = 'dog' AND score > ^.5. ORDER BY score", 'at or near ".5."'),
         ("SELECT count(*) FROM (SELECT frames WHERE entity = 'dog') WHERE score > ^1.5.2", "1.5.2"),
@@ -217,7 +217,7 @@ def test_a_list_names_entities_in_a_shorthand(engine: Engine, sql: str) -> None:
 @pytest.mark.parametrize("names", ["IN (?)", "NOT IN (?)"])
 def test_a_list_in_brackets_is_told(engine: Engine, asked: str, names: str) -> None:
     """There was "no entity "['dog', 'cat']"", or a text that cannot be cast to VARCHAR[]."""
-    with pytest.raises(QueryError, match=r"a list stands behind IN without brackets: entity IN \?"):
+    with pytest.raises(QueryError, match=r"write a list after IN without brackets: entity IN \?"):
         engine.query(f"{asked} entity {names}", [["dog", "cat"]])
 
 
@@ -246,7 +246,7 @@ def test_a_picture_that_is_the_name_of_an_entity_is_told_how_it_is_asked(engine:
 def test_who_asks_relations_for_a_band_is_told_where_there_are_bands(engine: Engine, sql: str) -> None:
     """What is told to be uncertain was looked for there, and "did you mean end_time" was the answer."""
     with pytest.raises(
-        QueryError, match="Relations hold what is accepted; the shorthand has all: SELECT tra"
+        QueryError, match="Relations hold only accepted rows; the shorthand has all: SELECT tra"
     ):
         engine.query(sql)
     assert engine.query("SELECT tracks, band WHERE score >= 0").fetchall()
@@ -261,8 +261,10 @@ def test_of_many_names_that_are_not_there_the_first_are_told_and_how_many_more(e
     videos = [told for told in result.warnings if told.startswith("no video")]
     assert len(entities) == len(videos) == 6, result.warnings
     assert "Did you mean 'red-van'" in entities[0]
-    assert entities[-1] == "no entity of 295 more names either, as 'red-vam299'. See: panorama entities"
-    assert "of 296 more names" in videos[-1]
+    assert (
+        entities[-1] == "no entity with 295 more names either, such as 'red-vam299'. See: panorama entities"
+    )
+    assert "with 296 more names" in videos[-1]
 
 
 @pytest.mark.parametrize(

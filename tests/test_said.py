@@ -247,11 +247,11 @@ def test_a_recall_is_not_promised_by_what_was_pointed_at_alone() -> None:
 
     # The picture fits what it was cut from as nothing else can, also where it was cut exactly.
     for looks in (0.3, 0.95, 1.0):
-        with pytest.raises(AccuracyError, match="all that is accepted are tracks that somebody"):
+        with pytest.raises(AccuracyError, match="the only accepted tracks are those that its examples"):
             answer(looks)
     # Another example that finds it says how the thing is met again; one that does not says nothing.
     assert answer(1.0, other=0.95) == {1: ACCEPTED}
-    with pytest.raises(AccuracyError, match="all that is accepted are tracks that somebody"):
+    with pytest.raises(AccuracyError, match="the only accepted tracks are those that its examples"):
         answer(1.0, other=0.3)
 
 
@@ -288,7 +288,7 @@ def test_what_a_box_was_drawn_around_is_in_the_answer_and_why_says_so(library) -
     why = library.why("it", track_id=track_of(library))
     assert why.band == "accepted" and why.alone < why.steps[-1].low
     assert why.pointed_at is not None and "a.mp4 at 1.000 s [20,50,52,82]" in why.pointed_at.source
-    told = f"Accepted at exit 1 of 1: an example was cut from this track, {why.pointed_at.source}; its score"
+    told = f"Accepted at exit 1 of 1: an example was cut from this track, {why.pointed_at.source}; the score"
     assert why.reason.startswith(told)
     library.register("it", thing_picture("red"))
     alike = library.why("it", track_id=track_of(library))
@@ -303,7 +303,7 @@ def test_what_a_box_was_drawn_around_is_in_the_answer_and_why_says_so(library) -
 
 def test_a_box_that_no_track_fills_by_half_changes_nothing(library) -> None:
     library.drop("it")
-    film, nothing = library.path.parent / "v" / "a.mp4", "the picture is an example, and nothing is accepted"
+    film, nothing = library.path.parent / "v" / "a.mp4", "the picture is an example, but no track is accepted"
 
     def told(box: tuple[int, ...], video: Path = film, **more: bool) -> list[str]:
         warnings = library.register_from_video("it", video, 1.0, box, **more).warnings
@@ -316,7 +316,9 @@ def test_a_box_that_no_track_fills_by_half_changes_nothing(library) -> None:
     assert told(UNLIKE, other) == [], "the library does not hold it"
     other.replace(film)
     (line,) = told(UNLIKE)
-    assert line.startswith(f"a.mp4 has changed since it was indexed: {nothing} by its place; panorama ")
+    assert line.startswith(
+        f"a.mp4 has changed since it was indexed: {nothing} by its place; index the file again: panorama "
+    )
 
 
 def test_it_holds_however_the_video_is_indexed_later_and_no_longer_when_the_example_is_gone(library) -> None:

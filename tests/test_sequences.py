@@ -147,7 +147,7 @@ def test_a_chain_goes_on_behind_not_in_brackets_only(engine: Engine) -> None:
     sql = f"SELECT moments WHERE {RED} NOT FOLLOWED BY {BLUE} FOLLOWED BY {RED}"
     with pytest.raises(QueryError, match="a chain ends with NOT FOLLOWED BY"):
         engine.query(sql)
-    with pytest.raises(QueryError, match="need the whole search"):
+    with pytest.raises(QueryError, match="need all of it"):
         engine.query(f"SELECT moments WHERE ({RED} NOT FOLLOWED BY {BLUE}) WITHIN 3 SECONDS")
 
 
@@ -157,7 +157,7 @@ def test_a_chain_goes_on_behind_not_in_brackets_only(engine: Engine) -> None:
         ("entity = 'red-van' AND inside('lawn') FOLLOWED BY entity = 'dog'", "binds tighter than AND"),
         ("entity = 'dog' AND score > 0.5 BEFORE entity = 'dog'", "BEFORE binds tighter than AND"),
         ("entity = 'dog' FOLLOWED entity = 'dog'", "expected BY after FOLLOWED"),
-        ("entity = 'dog' FOLLOWED BY time > 5", "each side of FOLLOWED BY is a condition on an entity"),
+        ("entity = 'dog' FOLLOWED BY time > 5", "each side of FOLLOWED BY must be a condition on an entity"),
         (
             "entity = 'dog' FOLLOWED BY entity = 'dog' BEFORE end_time > 3",
             "each side of FOLLOWED BY and BEFORE",

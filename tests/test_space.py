@@ -345,7 +345,7 @@ def test_the_shapes_are_a_relation(engine: Engine) -> None:
     [
         ("SELECT frames WHERE inside('lwn')", "no zone or line 'lwn'. Did you mean 'lawn'"),
         ("SELECT frames WHERE inside('kerb')", "'kerb' is a line"),
-        ("SELECT frames WHERE inside('lawn', 'head')", "'foot' or its 'centre', got 'head'"),
+        ("SELECT frames WHERE inside('lawn', 'head')", "'foot' or 'centre', got 'head'"),
         ("SELECT frames WHERE inside(lawn)", "expected inside"),
         ("SELECT frames WHERE inside()", "expected inside"),
         ("SELECT frames WHERE inside('lawn', d)", "expected inside"),
@@ -354,12 +354,12 @@ def test_the_shapes_are_a_relation(engine: Engine) -> None:
         ("SELECT crops WHERE near('dog', 'it''s', 3)", "crops are not taken at the same time"),
         ("SELECT frames WHERE near('dog', 'it''s')", "expected near"),
         ("SELECT frames WHERE left_of('dog', 'cat')", "no entity 'cat'"),
-        ("SELECT frames WHERE left_of('dog', 'red-van') = true", "left_of is a condition of its own"),
+        ("SELECT frames WHERE left_of('dog', 'red-van') = true", "left_of is a condition in itself"),
         ("SELECT frames WHERE left_of(a, b)", "expected left_of"),
         ("SELECT 1 FROM detections WHERE left_of('dog', 'red-van')", "compares two relations"),
         (
             "SELECT moments WHERE inside('lawn') OR (entity = 'dog' AND (inside('mat') OR end_time > 3))",
-            "own",
+            "in separate conditions",
         ),
         ("SELECT 1 FROM videos WHERE inside('lawn')", "not found in FROM clause"),
     ],

@@ -358,4 +358,4 @@ def test_a_file_that_goes_before_it_is_looked_into_again_costs_no_other(
         indexer = Indexer(ColorEmbedder(), ColoredThings(), IngestSettings(samples_per_second=RATE))
         first, second = index_paths(store, indexer, find_videos([folder])).files
     assert (first.status, second.status) == ("failed", "indexed")
-    assert "a.mp4 was opened before" in first.note
+    assert "a.mp4 can no longer be opened" in first.note

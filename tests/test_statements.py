@@ -249,7 +249,7 @@ def test_a_query_that_is_to_change_nothing_refuses_what_changes_entities(library
 
 
 def test_what_is_refused_names_what_sql_may_change(library):
-    with pytest.raises(QueryError, match=r"nothing but entities is changed by SQL \(CREATE, ALTER, DROP"):
+    with pytest.raises(QueryError, match=r"SQL can change only entities \(CREATE, ALTER, DROP"):
         library.query("DROP TABLE videos")
 
 
@@ -258,7 +258,7 @@ def test_an_entity_without_an_example_is_told_where_it_is_looked_for(library):
     library.query("CREATE ENTITY 'my red' FROM 'album/red.png'")
     library.query("CREATE ENTITY 'blue' FROM 'album/blue.png' NOT FROM 'album/green.png'")
     ours = f"panorama --library {library.path} register"
-    told = f"'{{0}}' has no example, so that nothing matches it; add one: {ours} {{1}} IMAGE..."
+    told = f"'{{0}}' has no example, so nothing matches it; add one: {ours} {{1}} IMAGE..."
     red, blue = told.format("my red", "'my red'"), told.format("blue", "blue")
     asked = {
         "SELECT frames WHERE entity = 'my red'": (red,),
@@ -278,5 +278,5 @@ def test_an_entity_without_an_example_is_told_where_it_is_looked_for(library):
     assert len(library.query("SELECT frames WHERE entity = 'my red'")) == 0
     with pytest.raises(EntityError, match=f"'my red' has no example; add one: {ours} 'my red' IM"):
         library.why("my red", "one.mp4", frame=20)
-    with pytest.raises(EntityError, match="'blue' has no example, only what it is not; add one: "):
+    with pytest.raises(EntityError, match="'blue' has no example, only pictures of other things; add one: "):
         library.why("blue", "one.mp4", frame=20)

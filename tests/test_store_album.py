@@ -139,7 +139,7 @@ def test_what_was_denied_is_called_so_where_it_is_given_as_an_example(store):
 
 
 def test_a_picture_given_with_both_signs_at_once_has_no_number_to_remove(store):
-    with pytest.raises(EntityError, match=r"give the same picture as one of them$"):
+    with pytest.raises(EntityError, match=r"give it as only one of them$"):
         store.add_exemplars("cat", [exemplar(b"one"), exemplar(b"one", negative=True)])
 
 

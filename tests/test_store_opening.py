@@ -40,7 +40,7 @@ def test_what_is_no_library_and_cannot_become_one_is_said_to_be_that(tmp_path, k
         taken.mkdir()
         (taken / "letter.txt").write_text("a letter")
     for refused in (Store.open, panorama.open):
-        with pytest.raises(LibraryNotFound, match=f"taken is no library but {kind}; name"):
+        with pytest.raises(LibraryNotFound, match=f"taken is not a library but {kind}; name"):
             refused(taken)
     with pytest.raises(UsageError, match="exists and is not a library"):
         Store.create(taken)

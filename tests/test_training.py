@@ -488,11 +488,11 @@ def test_who_interrupts_a_training_is_told_what_is_kept_and_how_to_go_on(tmp_pat
         chosen = TrainingOptions(device="cpu", threads=1, **options)
         return train_recipe(tmp_path / "recipe.toml", {"zoo": tmp_path / "zoo"}, out, chosen, said.append)
 
-    for stop, told in ((0, "no checkpoint yet; the same command begins anew"), (2, "checkpoint of step 2")):
+    for stop, told in ((0, "no checkpoint yet; the same command starts again"), (2, "checkpoint of step 2")):
         with pytest.raises(KeyboardInterrupt):
             trained(stop)
         assert told in said[-1] and str(out) in said[-1]
-    assert "the same command with --resume goes on there" in said[-1]
+    assert "to continue, add --resume to the same command" in said[-1]
     assert trained(resume=True)["steps"] == 3 and "step 2 of 3" in said[-1]
 
 

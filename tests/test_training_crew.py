@@ -67,7 +67,7 @@ def test_processes_make_the_same_bytes_as_one_thread(tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize(
     ("teacher", "told"),
-    [(BrokenTeacher, "the teacher is broken"), (EndedTeacher, "ended from outside.*fewer --threads")],
+    [(BrokenTeacher, "the teacher is broken"), (EndedTeacher, "was killed.*fewer --threads")],
 )
 def test_what_breaks_a_process_is_raised(teacher: type[MeanColorTeacher], told: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=told):

@@ -76,7 +76,7 @@ def test_weights_that_are_spoilt_do_not_replace_a_checkpoint(lessons: Lessons, t
     kept = (tmp_path / CHECKPOINT).read_bytes()
     next(run.average.parameters()).data.fill_(float("inf"))
     run.step = 7
-    with pytest.raises(ModelError, match=r"average\.\S+ has values that are no numbers at step 7; lower"):
+    with pytest.raises(ModelError, match=r"average\.\S+ has values that are not numbers at step 7; lower"):
         run.save(tmp_path)
     assert (tmp_path / CHECKPOINT).read_bytes() == kept
 

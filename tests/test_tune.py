@@ -125,7 +125,7 @@ def test_without_a_bound_the_choice_does_no_more_than_the_default(
     assert tried[chosen] <= tried[USUAL] + MARGIN
     assert chosen.samples_per_second <= USUAL.samples_per_second
     assert {s.samples_per_second for s in tried} <= {DENSEST.samples_per_second, 1.0, 2.0, 3.0, 5.0}
-    line = "it is the default" if chosen == USUAL else "times as fast"
+    line = "this is the default" if chosen == USUAL else "times as fast"
     assert any(line in told for told in report.lines())
 
 
@@ -255,10 +255,10 @@ def test_a_rate_on_the_command_line_goes_before_the_profile(run: Run, tmp_path: 
         (["films", "--loss", "1.5"], "--loss is a share"),
         (["films", "--loss", "-0.1"], "--loss is a share"),
         (["films", "--loss", "nan"], "--loss is a share"),
-        (["films", "--speed", "0"], "--speed is how many"),
+        (["films", "--speed", "0"], "--speed is a multiple"),
         (["films", "--seconds", "0"], "--seconds is between"),
         (["nowhere.mp4"], "no video to try settings on: nowhere.mp4"),
-        (["broken.mp4"], "none of the videos tried can be read"),
+        (["broken.mp4"], "none of the videos can be read"),
         ([], "give PATHS"),
         (["films", "--reset"], "give PATHS"),
         (["--reset", "--dry-run"], "--reset forgets the profile; leave out --dry-run"),

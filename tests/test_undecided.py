@@ -62,7 +62,7 @@ def test_the_advice_goes_with_the_statement(sql, advice):
     assert uncertain_told(1, sql) == f"1 track is uncertain; see with: {advice.format(UNCERTAIN)}"
     assert told_on_page(1, sql) == (
         "1 more track is uncertain and not on this page. "
-        f"These are worth a yes most; see with: {advice.format(NOT_REJECTED)}"
+        f"A yes helps most on these; see with: {advice.format(NOT_REJECTED)}"
     )
 
 

@@ -303,7 +303,7 @@ def test_pictures_that_went_with_their_drive_are_not_lost(
     monkeypatch.setattr(Path, "read_bytes", deleting(folder, "frame-05.png", go))
     (file,) = library.index(folder).files
     assert (file.status, file.damage) == ("failed", None)
-    assert "if its drive is gone, try again when it is back" in str(file.note)
+    assert "if its drive was disconnected, try again when it is back" in str(file.note)
     assert not held(library)
 
 

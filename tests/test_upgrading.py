@@ -119,11 +119,11 @@ def test_the_command_says_what_is_indexed_anew_and_why(
 ) -> None:
     told = run("index", "v").err.splitlines()[0]
     assert told == (
-        "3 videos are indexed anew, 2 of them with the settings that were named for them: an earlier"
-        " version or another proposer indexed them, and other things are found or kept now; until each is"
-        " done, what was indexed answers"
+        "3 videos are indexed again, 2 of them with the settings they were given before: an earlier version"
+        " or another proposer indexed them, and this one finds or keeps other things; until each is done,"
+        " queries use what was indexed before"
     )
-    assert "anew" not in run("index", "v").err
+    assert "indexed again" not in run("index", "v").err
 
 
 def test_stored_crops_answer_before_the_first_video_is_decoded(

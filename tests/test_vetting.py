@@ -66,7 +66,7 @@ def test_registering_tells_which_picture_is_unlike_the_others(tmp_path, fake_pro
         quoted = """'it'"'"'s red'"""
         assert told.endswith(
             f"{ours} exemplars {quoted} --remove {wrong.exemplar_id}; "
-            f"if it's red is any of a kind: {ours} register {quoted} --category"
+            f"if it's red is a category: {ours} register {quoted} --category"
         )
         library.set_category("it's red")
         assert library.register("it's red", reds[0]).warnings == ()  # of a category others may be unlike

@@ -133,7 +133,7 @@ def test_a_look_alike_that_several_examples_together_outdo_takes_nothing_away(tm
         lead = alone.own - 2 * (alone.unlike - alone.own)
         assert calibration.values(np.array(alone.score)) == pytest.approx(lead, abs=0.02)
         assert f"({alone.unlike:.3f} against {alone.own:.3f}" in alone.reason
-        assert "twice its lead is lost" in alone.reason
+        assert "it loses twice its lead" in alone.reason
 
 
 def test_near_the_best_is_told_as_the_border_that_was_missed(library):
@@ -177,7 +177,7 @@ def test_what_is_not_there_is_told_with_what_is(library):
     ends = "start_time, end_time, start_frame, end_frame"
     found = library.query(f"SELECT {ends} FROM tracks WHERE video = 'one.mp4'").fetchall()
     ((start, end, first, behind),) = found
-    near = "the nearest is there from"
+    near = "the nearest one lasts from"
     with pytest.raises(UsageError, match=f"covers 90 s; {near} {start:.1f} to {end:.1f} s$"):
         library.why("red", "one.mp4", seconds=90)
     with pytest.raises(UsageError, match=f"covers frame 900; {near} frame {first} to {behind - 1}$"):
@@ -195,7 +195,7 @@ def test_an_entity_without_an_example_says_so(library):
     library.register("lone", thing_picture("yellow"), unlike=thing_picture("green"))
     try:
         library.remove_exemplar(next(e.exemplar_id for e in library.exemplars("lone") if not e.negative))
-        with pytest.raises(EntityError, match="only what it is not"):
+        with pytest.raises(EntityError, match="only pictures of other things"):
             library.why("lone", "one.mp4", frame=20)
     finally:
         library.drop("lone")
@@ -262,10 +262,10 @@ def test_the_nearest_track_is_that_whose_begin_or_end_is():
             (41, "50.0 to 51.0"),
             (99, "100.0 to 101.0"),
         ):
-            with pytest.raises(UsageError, match=f"covers {at} s; the nearest is there from {near} s$"):
+            with pytest.raises(UsageError, match=f"covers {at} s; the nearest one lasts from {near} s$"):
                 _tracks_at(asked, Place("a.mp4", seconds=at))
         for at, near in ((0, "100 to 299"), (390, "100 to 299"), (410, "500 to 509"), (2000, "1000 to 1009")):
-            with pytest.raises(UsageError, match=f"frame {at}; the nearest is there from frame {near}$"):
+            with pytest.raises(UsageError, match=f"frame {at}; the nearest one lasts from frame {near}$"):
                 _tracks_at(asked, Place("a.mp4", frame=at))
         with pytest.raises(UsageError, match=r"no track of b\.mp4 covers frame 3; it has none$"):
             _tracks_at(asked, Place("b.mp4", frame=3))
@@ -358,7 +358,7 @@ def test_a_track_that_was_denied_is_kept_out_and_the_account_says_so(library):
     assert after[blue].score < 0.01 < before[blue].score
     why = library.why("sash", track_id=blue)
     assert why.look_alike is None and why.denied is not None
-    assert f"picture of {why.denied.source}, which was said not to be 'sash'" in why.reason
+    assert f"picture of {why.denied.source}, which was marked as not 'sash'" in why.reason
     assert json.loads(json.dumps(why.as_dict()))["denied"]["entity"] == "sash"
     assert library.why("sash", track_id=red).denied is None
     (denied,) = (one for one in library.exemplars("sash") if one.denied)

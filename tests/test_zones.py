@@ -54,7 +54,7 @@ def test_zones_are_added_in_pixels_or_percent_and_listed(run: Any, indexed: Path
         (("--points", "5,5", "--line"), "line 'x' has 1 point; a line has 2 to 200"),
         (("--points", "0,0 10,10 10,0 0,10"), "edges of zone 'x' cross: 1-2 and 3-4"),
         (("--points", "0,0 10,10 20,20"), "lie on one straight line"),
-        (("--points", "0,0 10,0 10,0 5,5"), "points 2 and 3 of zone 'x' are one"),
+        (("--points", "0,0 10,0 10,0 5,5"), "points 2 and 3 of zone 'x' are the same"),
         (("--points", "0,0 200,0 0,50"), "point 2 of zone 'x' lies outside the frame, at 125%, 0%"),
         (("--points", "0,0 10%,0 5,5"), "all in percent or all in pixels"),
         (("--points", "0,0 10 5,5"), "points are pairs x,y"),
@@ -120,7 +120,7 @@ def test_rename_and_drop_take_one_camera_or_all(run: Any, indexed: Path) -> None
     told = run("zones", "rename", "door", "exit", "--camera", "yard")
     assert (told.status, told.err) == (0, "door of camera 'yard' is now exit\n")
     assert [z["name"] for z in run("zones", "list", "--json").json] == ["door", "exit"]
-    assert "there is one of camera 'yard'" in run("zones", "drop", "exit", "--camera", "gate").err
+    assert "one belongs to camera 'yard'" in run("zones", "drop", "exit", "--camera", "gate").err
     assert "Did you mean 'door'" in run("zones", "drop", "dor").err
     assert run("zones", "rename", "door", " ").status == 2
     assert run("zones", "drop", "door").status == run("zones", "drop", "exit").status == 0
@@ -148,7 +148,7 @@ def test_a_shape_whose_camera_has_another_name_is_told_and_can_be_given_to_it(
         "satisfies camera = 'yard' AND 'till' is drawn for its camera; see: panorama videos, panorama zones"
     )
     assert said in elsewhere.err and "_panorama" not in elsewhere.err
-    told = "zone 'till' is of camera 'gate', of which no video is left; cameras: a, b, c"
+    told = "zone 'till' belongs to camera 'gate', but no video is left there; cameras: a, b, c"
     assert told in run("clock", "--camera-from", "{camera}").err
     assert told in run("zones").err and run("zones", "list", "--json").json[0]["name"] == "till"
     in_vain = run("query", asked)
@@ -157,7 +157,7 @@ def test_a_shape_whose_camera_has_another_name_is_told_and_can_be_given_to_it(
     assert told not in run("index", ".").err + run("clock", "--camera-from", "{camera}").err
 
     assert "no camera 'd'" in run("zones", "move", "till", "--to", "d").err
-    assert run("zones", "move", "till", "--to", "b").err == "till is now of camera 'b'\n"
+    assert run("zones", "move", "till", "--to", "b").err == "till now belongs to camera 'b'\n"
     assert len(run("query", asked, "--json").json) == 1
     run("zones", "add", "till", "--camera", "c", "--points", "0,0 9,0 9,9")
     several = run("zones", "move", "till", "--to", "a")
@@ -171,7 +171,7 @@ def test_a_shape_whose_camera_has_another_name_is_told_and_can_be_given_to_it(
     }
     # One of every camera is nobody's.
     gone = run("remove", "yard/c.mp4", "gate/a.mp4", "gate/b.mp4").err
-    assert "zone 'till' is of camera 'c'" in gone and gone.count("of which no video is left") == 1
+    assert "zone 'till' belongs to camera 'c'" in gone and gone.count("but no video is left there") == 1
 
 
 def test_it_is_said_of_which_cameras_shapes_were_dropped(run: Any, indexed: Path) -> None:
@@ -219,7 +219,7 @@ def test_shapes_drawn_with_labelme_come_in(run: Any, indexed: Path) -> None:
     ("text", "said"),
     [
         ("{", "is not JSON"),
-        ("[" * 200_000, "is not JSON: its brackets stand in one another too deep"),
+        ("[" * 200_000, "is not JSON: its brackets are nested too deeply"),
         ("[1]", "holds no shapes"),
         ('{"imageWidth": 0, "shapes": [{"name": "a", "kind": "line", "points": [[0, 0]]}]}', "is malformed"),
         ('{"shapes": [{"name": "a", "kind": "zone"}]}', "is malformed"),

@@ -39,12 +39,12 @@ class Seen:
 
     def before(self) -> list[str]:
         """What to know before forgetting it: the tracks that stay can still be queried by its name."""
-        lines = [f"the stored pictures of {counted(len(self.accepted), 'track')} go with it"]
+        lines = [f"the stored pictures of {counted(len(self.accepted), 'track')} are erased with it"]
         if len(self.uncertain):
             register = command_of("register", self.name, "--track ID")
             lines.append(
-                f"{_of_uncertain(len(self.uncertain))}; see: {_asked(uncertain_of([self.name]))}. Where that"
-                f" shows it, say so first, {register}, and it goes, too"
+                f"{_of_uncertain(len(self.uncertain))}; see: {_asked(uncertain_of([self.name]))}. If a track"
+                f" shows it, register that track first, {register}, and its pictures are erased, too"
             )
         return lines
 
@@ -57,10 +57,10 @@ class Seen:
         ids = ", ".join(map(str, shown))
         return [
             f"{_of_uncertain(len(self.uncertain))}; see{most}:"
-            f" {_asked(f'SELECT * FROM tracks WHERE track_id IN ({ids})')}. Where that shows it, remove the"
+            f" {_asked(f'SELECT * FROM tracks WHERE track_id IN ({ids})')}. If a track shows it, remove the"
             f" video ({command('remove', 'VIDEO')}), or register the track"
             f" ({command('register', 'NAME', '--track', 'ID')}) and"
-            " forget that with its sightings"
+            " forget that name with its sightings"
         ]
 
 

@@ -127,7 +127,7 @@ def read_picture(path: Path, trim: bool = True) -> Picture:
     except OSError as exc:
         raise BadImage(f"{path} cannot be read: {exc.strerror or exc}") from exc
     if len(data) > MOST_BYTES:
-        raise BadImage(f"{path} has more than {MOST_BYTES >> 20} MiB, which no picture that can be read has")
+        raise BadImage(f"{path} is larger than {MOST_BYTES >> 20} MiB, the limit for a picture")
     return _flat(read_pixels(data, str(path)), str(path), trim, moves(data))
 
 
@@ -182,14 +182,14 @@ def _instead(folder: Path) -> str:
     if albums := [p for p in sorted(folder.iterdir()) if p.is_dir() and images_in(p)]:
         many = counted(len(albums), "subfolder has", "subfolders have")
         album = command("register", "--album", str(folder))
-        return f", but {many}; an entity for each is registered by {album}{others}"
+        return f", but {many}; to register an entity for each: {album}{others}"
     if films:
         return f" but {counted(len(films), 'video')}; {_from_video(films[0])}{others}"
     return f"; expected files ending in {' '.join(sorted(PICTURE_SUFFIXES))}{others}"
 
 
 def _from_video(path: Path) -> str:
-    return "an example is cut out of a frame: " + command(
+    return "cut an example out of a frame: " + command(
         "register", "NAME", "--video", str(path), "--at", "SECONDS", "--box", "x1,y1,x2,y2"
     )
 
@@ -223,7 +223,7 @@ def checked(picture: Picture) -> Picture:
     spread = float(cv2.meanStdDev(picture.rgb)[1].max())  # numpy's takes 24 times the picture's memory
     if spread < BLANK_SPREAD:
         raise BadImage(
-            f"{picture.source} has nothing in it: it is all one colour. Use a picture that shows the entity"
+            f"{picture.source} shows nothing: it is all one colour. Use a picture that shows the entity"
         )
     return picture
 
@@ -248,7 +248,7 @@ def passed_over(paths: Iterable[Any], known: Iterable[str] = ()) -> tuple[str, .
 def first_only(pictures: Iterable[Picture]) -> tuple[str, ...]:
     """A line for each animated picture: only its first frame is an example."""
     return tuple(
-        f"{picture.source} moves: its first picture is the example; another is taken with --video FILE "
+        f"{picture.source} is animated: its first frame is the example; take another frame with --video FILE "
         "--at SECONDS --box x1,y1,x2,y2"
         for picture in pictures
         if picture.first
@@ -266,7 +266,7 @@ def margins_cut(pictures: Iterable[Picture]) -> tuple[str, ...]:
         return ()
     what = counted(len(cut), "picture has a margin", "pictures have a margin")
     shown = some(cut, SHOWN_PICTURES)
-    return (f"{what} of one colour, which was cut off: {shown}; another part: --box x1,y1,x2,y2",)
+    return (f"{what} of one colour, which was cut off: {shown}; for another part, give --box x1,y1,x2,y2",)
 
 
 def small_ones(pictures: Iterable[Picture]) -> tuple[str, ...]:
@@ -278,6 +278,6 @@ def small_ones(pictures: Iterable[Picture]) -> tuple[str, ...]:
         [f"{one_line(p.source)} ({p.rgb.shape[1]}x{p.rgb.shape[0]} pixels)" for p in small], SHOWN_PICTURES
     )
     return (
-        f"so small that other things look like it and are taken for it: {parts}; "
-        f"better is a picture in which it is at least {SMALL_SIDE} pixels long",
+        f"so small that other things may be accepted for it: {parts}; "
+        f"use a picture in which it is at least {SMALL_SIDE} pixels long",
     )

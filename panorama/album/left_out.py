@@ -42,9 +42,9 @@ def left_out(folder: Path, files: Iterable[Path], subfolders: int = 0) -> list[s
             told.append(f"{_kinds(of_kind)} ({why})")
     others = [p for p in passed if not any(p.suffix.lower() in kinds for kinds in groups.values())]
     if others:
-        told.append(f"{_kinds(others)} (no picture by its name)")
+        told.append(f"{_kinds(others)} (not named as a picture)")
     if subfolders:
-        told.append(f"{counted(subfolders, 'subfolder')} (name it as well, if it is meant)")
+        told.append(f"{counted(subfolders, 'subfolder')} (name each one that is meant)")
     return [f"left out of {one_line(str(folder))}: {', '.join(told)}"] if told else []
 
 

@@ -84,7 +84,7 @@ def given(
     told = first_only([*pictures, *rivals]) + passed_over([*images, *unlike])
     if box is not None:
         if find:
-            raise UsageError("a box and find both say what to cut out; give one of them")
+            raise UsageError("box and find both say what to cut out; give one of them")
         if len(pictures) != 1:
             raise UsageError(f"a box is cut out of one picture; {len(pictures)} were given")
         part = cut_box(pictures[0], box)
@@ -120,7 +120,7 @@ def cut_out(pictures: Sequence[Picture], found: Sequence[Picture]) -> tuple[str,
         (height, width), (tall, wide) = part.rgb.shape[:2], whole.rgb.shape[:2]
         lines.append(
             f"found and cut out: {part.source}, {width}x{height} of {wide}x{tall} pixels; "
-            "if that is another thing, say where it is: --box x1,y1,x2,y2"
+            "if that is something else, say where the entity is: --box x1,y1,x2,y2"
         )
     more = len(found) - len(lines)
     return (*lines, f"and of {more} more: {command('exemplars', 'NAME')}") if more else tuple(lines)
@@ -180,7 +180,7 @@ def video_picture(
         VideoError: the video cannot be read there.
     """
     if box is None:
-        raise UsageError("of a video, say where the entity is in the frame by its box: x1,y1,x2,y2")
+        raise UsageError("an example from a video needs the entity's box in the frame: x1,y1,x2,y2")
     with open_video(video) as reader:
         times = reader.times().seconds
         # Allow half a second after the last frame: it is shown for a while, and players round times.
@@ -211,14 +211,14 @@ def unplaced(store: Store, file: Path, example: Picture) -> tuple[str, ...]:
         if store.known_file(str(file.resolve())) is None:
             return ()
         return (
-            f"{file.name} has changed since it was indexed: the picture is an example, and nothing is"
-            f" accepted by its place; {command_of('index', str(file))} makes its rows anew",
+            f"{file.name} has changed since it was indexed: the picture is an example, but no track is"
+            f" accepted by its place; index the file again: {command_of('index', str(file))}",
         )
     places = PlaceTables(store.snapshot())
     if (tracks_at(places, SeenPlaces.at(example.seen)) != NO_TRACK).any():
         return ()
     return (
-        "no track was at this box at that time: the picture is an example, and nothing is accepted by its"
+        "no track was at this box at that time: the picture is an example, but no track is accepted by its"
         " place",
     )
 
@@ -272,7 +272,7 @@ def album_folders(folder: Path) -> list[tuple[str, list[Path], list[Path]]]:
             images = images_in(sub)
             if not images:
                 inside = any(images_in(p) for p in sub.iterdir() if p.is_dir())
-                meant = f"is {sub} the album?" if inside else "add one or take the folder away"
+                meant = f"is {sub} the album?" if inside else "add one or remove the folder"
                 others = "".join(f"; {line}" for line in passed_over([sub], (NEGATIVE_FOLDER,)))
                 raise BadImage(
                     f"the album's folder {sub} holds no image; {meant}{others if not inside else ''}"

@@ -59,8 +59,8 @@ class SeenId:
         found = _AS_TEXT.fullmatch(given.strip())
         if found is None or not is_id(int(found[1])):
             raise UsageError(
-                f"a {kind} is named by its id, 4294967301, or as on a page, with {DIGEST_LENGTH} digits that "
-                f"tell its picture, 4294967301:09af09af; got {given!r}"
+                f"a {kind} is named by its id, 4294967301, or as on a page, with the {DIGEST_LENGTH} digits "
+                f"of its picture, 4294967301:09af09af; got {given!r}"
             )
         return cls(int(found[1]), found[2])
 
@@ -97,7 +97,7 @@ def seen_pictures(
             picture than the one that was seen. The message lists all of these.
     """
     if not len(track_ids) and not len(crop_ids):
-        raise UsageError("name what was seen: a track_id or a crop_id, as a query returns them")
+        raise UsageError("name a track_id or a crop_id, as a query returns them")
     named, jpegs = [], {}
     for kind, ids in (("track", track_ids), ("crop", crop_ids)):
         seen = [SeenId.of(kind, given) for given in ids]
@@ -138,13 +138,13 @@ def _told_of(library: Library, gone: Sequence[_Named]) -> str:
         why["other" if each.other else "older" if is_older else "none"].append(each)
     told = []
     if older := why["older"]:
-        told.append(f"{_listed(older)}: indexed anew or removed since; write the page, or ask, again")
+        told.append(f"{_listed(older)}: indexed again or removed since; write the page, or query, again")
     if none := why["none"]:
         told.append(f"{_listed(none)}; a query over crops lists them")
     if other := why["other"]:
         told.append(
-            f"{_listed(other, ' with the picture that was seen')}: the library was made anew or put back "
-            "since, and these numbers mean others; write the page, or ask, again"
+            f"{_listed(other, ' with the picture that was seen')}: the library was made again or restored "
+            "since, and these numbers now mean others; write the page, or query, again"
         )
     return "; ".join(told)
 

@@ -92,6 +92,6 @@ def _unlike(example: Exemplar) -> str:
     remove = command_of("exemplars", entity, f"--remove {example.exemplar_id}")
     category = command_of("register", entity, "--category")
     return (
-        f"{source} looks unlike the other examples of {entity}, and what looks like it will be taken for "
-        f"{entity}; if it shows something else: {remove}; if {entity} is any of a kind: {category}"
+        f"{source} looks unlike the other examples of {entity}, and things that look like it will be "
+        f"accepted as {entity}; if it shows something else: {remove}; if {entity} is a category: {category}"
     )

@@ -78,7 +78,7 @@ def entity_statement(sql: str, parameters: Parameters, read_only: bool = False) 
         return None
     if read_only and not isinstance(statement, DescribeEntity):
         verb = tokens[0].text.upper()
-        raise QueryError(f"{verb} ENTITY is refused: this query is to change nothing", sql, tokens[0].start)
+        raise QueryError(f"{verb} ENTITY is refused: this query may only read", sql, tokens[0].start)
     if parameters:
         raise QueryError("statements about entities take no parameters; write the values", sql)
     return statement
@@ -305,6 +305,6 @@ def _check_embedded(snapshot: Snapshot, embedder: Embedder) -> None:
     if held and embedder.hash not in held:
         raise ModelError(
             f"no crop of this library was embedded with {embedder.name} {embedder.hash[:8]}; "
-            f"run `{command('index')}` on the archive again: it begins with the stored crops, and for them"
-            " it decodes nothing"
+            f"run `{command('index')}` on the archive again: it begins with the stored crops, which need no"
+            " decoding"
         )

@@ -52,7 +52,7 @@ def told(embedder: Embedder, settings: Mapping[str, Any]) -> str:
     if settings.get(SETTING + measured_with(embedder)):
         return "the library's own"
     if any(value and key.startswith(SETTING + embedder.hash) for key, value in settings.items()):
-        own = "the library's own is of other views of examples, or among other strangers"
+        own = "the library's own was measured with other views of examples or other strangers"
         return f"the model's; {own}: run {command('calibrate')}"
     return "the model's" if _shipped(embedder) else f"none; run {command('calibrate')}"
 
@@ -77,7 +77,7 @@ def _of_rows(embedder: Embedder, rows: Sequence[Mapping[str, float]], repair: st
     try:
         for name, value in (pair for row in rows for pair in row.items()):
             if not math.isfinite(value):
-                raise ValueError(f"{name} is {value}, which is no finite number")
+                raise ValueError(f"{name} is {value}, which is not a finite number")
         return tuple(Calibration(**row) for row in rows)
     except (AttributeError, OverflowError, TypeError, ValueError) as exc:
         raise ModelError(f"the calibration of {embedder.name} is malformed: {exc}; {repair}") from exc
@@ -91,8 +91,8 @@ def _shipped(embedder: Embedder) -> tuple[Calibration, ...] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise ModelError(f"{path} is no calibration: {exc}; mend or remove it") from exc
-    return _of_rows(embedder, rows, f"mend or remove {path}")
+        raise ModelError(f"{path} is not a calibration: {exc}; repair or remove it") from exc
+    return _of_rows(embedder, rows, f"repair or remove {path}")
 
 
 def check_calibration(path: Path, videos: Collection[str] = ()) -> None:

@@ -316,6 +316,6 @@ def unsearched(snapshot: Snapshot, embedder: Embedder) -> tuple[str, ...]:
     if not count:
         return ()
     return (
-        f"{counted(count, 'video is', 'videos are')} not searched, indexed with another model than "
-        f"{embedder.name}; run `{command('index')}` again, it embeds the stored crops",
+        f"{counted(count, 'video is', 'videos are')} not searched: indexed with another model than "
+        f"{embedder.name}; run `{command('index')}` again to embed the stored crops",
     )

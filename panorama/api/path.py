@@ -29,18 +29,18 @@ def library_folder(path: str | Path | None = None) -> Path:
         where = given.expanduser().absolute()
     except RuntimeError as exc:
         raise UsageError(
-            f"the library {str(given)!r} lies in nobody's home; write the whole path, or {f'./{given}'!r}"
-            " for a folder that is called so"
+            f"the library {str(given)!r} is in the home of an unknown user; write the whole path, or"
+            f" {f'./{given}'!r} for a folder of that name"
         ) from exc
     try:
         count = len(str(where).encode())
     except UnicodeEncodeError as exc:
-        raise UsageError(f"the library {str(where)!r} is no text in UTF-8; choose another folder") from exc
+        raise UsageError(f"the library {str(where)!r} is not UTF-8 text; choose another folder") from exc
     try:
         where.stat()
     except FileNotFoundError:
         if where.is_symlink():
-            raise LibraryNotFound(f"{where} is a link to where nothing is; name another folder") from None
+            raise LibraryNotFound(f"{where} is a broken link; name another folder") from None
     except PermissionError:
         pass
     except OSError as exc:

@@ -147,8 +147,8 @@ def _unmet(given: str, names: Sequence[str]) -> str:
     deeper = f"**/{given}"
     if below := _of_several(deeper, names, names):
         many = counted(len(below), "video")
-        return f"no video fits {given!r}: * stays within one folder; {deeper!r} means {many}"
-    return f"no video fits {given!r}.{near(given, names)} See: {command('videos')}"
+        return f"no video matches {given!r}: * stays within one folder; {deeper!r} matches {many}"
+    return f"no video matches {given!r}.{near(given, names)} See: {command('videos')}"
 
 
 def file_of(video: str | Path, videos: Callable[[], pa.Table]) -> Path:
@@ -183,7 +183,7 @@ def what_gone_means() -> str:
     """The consequences of a missing video file, and what to do."""
     return (
         "queries answer as before, clips and sheets do not; index a moved file where it is now, or"
-        f" take it out: `{command('remove', '--missing')}`"
+        f" remove the video: `{command('remove', '--missing')}`"
     )
 
 
@@ -348,8 +348,8 @@ def replaced_remarks(shown: Set[str], videos: pa.Table) -> tuple[str, ...]:
     listed = _only(shown, videos)
     named = zip(listed.column("video").to_pylist(), replaced(listed), strict=True)
     return tuple(
-        f"the file of {name} has changed since it was indexed: pictures are cut from it as it is now,"
-        " at the times and boxes of before; index it again"
+        f"the file of {name} has changed since it was indexed: pictures are cut from the new file at the"
+        " old times and boxes; index it again"
         for name, other in named
         if other
     )

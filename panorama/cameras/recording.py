@@ -71,7 +71,7 @@ class RecordingRule:
     @property
     def source(self) -> str:
         """The source of the times, in words."""
-        names = {METADATA: "the container's metadata", NAME: "the usual stamp in a name"}
+        names = {METADATA: "the container's metadata", NAME: "the timestamp in the name"}
         return names.get(self.time_from, f"the pattern {self.time_from!r}")
 
     def camera_pattern(self) -> NamePattern | None:
@@ -131,7 +131,7 @@ def check_fits(rule: RecordingRule, paths: Sequence[Path]) -> None:
     if rule.time_from not in (NONE, METADATA) and paths and not any(dated):
         raise UsageError(
             f"{rule.source} gives no time for any of {counted(len(paths), 'video')}: {shown}. A pattern"
-            " describes the whole name, * stands for what does not matter: {camera}_%Y%m%d-%H%M%S*"
+            " must match the whole name; * matches anything: {camera}_%Y%m%d-%H%M%S*"
         )
     pattern = rule.camera_pattern()
     if pattern is not None and paths and not any(pattern.read(str(path.resolve())) for path in paths):
@@ -338,8 +338,8 @@ def _begin(store: Store, videos: Sequence[str], start: str, zone: str) -> Record
             begun.setdefault(unix, own)
         if len(begun) > 1:
             raise UsageError(
-                f"the clocks of these videos are of several zones ({', '.join(sorted(begun.values()))}), in"
-                f" which {start!r} is not one moment; say of which it is with --timezone"
+                f"the clocks of these videos are in several time zones ({', '.join(sorted(begun.values()))}),"
+                f" so {start!r} is not a single moment; name its zone with --timezone"
             )
         changed = store.put_recorded(changes, known)
     rule = RecordingRule(zone=zone or library_zone or "UTC")
@@ -352,7 +352,7 @@ def _begun_remark(names: Sequence[str], begun: Mapping[float, str]) -> str:
         shown = shown_time(unix, zone)
         if len(names) == 1:
             return f"{names[0]} begins at {shown}"
-        return f"{len(names)} videos begin at the same moment, {shown}; --first-at keeps their distances"
+        return f"{len(names)} videos begin at the same moment, {shown}; --first-at keeps their intervals"
     return ""
 
 
@@ -372,20 +372,20 @@ def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> 
     times = {row.name: now.start_time_unix for row, now in known if now.start_time_unix is not None}
     unknown = [row.name for row, _ in known if row.name not in times]
     if unknown:
-        raise UsageError(f"no wall-clock time is known, not even a wrong one, of: {some(unknown)}")
+        raise UsageError(f"no wall-clock time to correct is known for: {some(unknown)}")
     by_hand = [row.name for row, now in known if now.time_from == BY_HAND]
     if 0 < len(by_hand) < len(known):
         # Videos corrected before, of a camera that kept its wrong clock, would be moved a second time.
         raise UsageError(
-            f"these times are of different clocks: set by hand are {some(by_hand)},"
-            " the others are not; name either alone"
+            f"these times come from different clocks: those of {some(by_hand)} were set by hand,"
+            " the others were not; name only the one or the other"
         )
     earliest = min(times, key=lambda name: times[name])
     before = next(now for row, now in known if row.name == earliest)
     rule = RecordingRule(zone=zone or before.time_zone or "")
     by = _typed_unix(first, zone_named(rule.zone)) - times[earliest]
     if late := [name for name, unix in times.items() if not has_date(unix + by)]:
-        raise UsageError(f"from {first!r} on, there is no date so late as that of: {some(late)}")
+        raise UsageError(f"with {first!r} for the first, these would be later than any date: {some(late)}")
     changes = {
         row.name: now.begun(times[row.name] + by, zone or now.time_zone, BY_HAND) for row, now in known
     }
@@ -419,8 +419,8 @@ def _typed_unix(text: str, zone: tzinfo) -> float:
     if moment.tzinfo is None and abs(shown - moment) > timedelta(minutes=1):
         meant = moment.replace(tzinfo=zone).isoformat(sep=" ")
         raise UsageError(
-            f"{text!r} is a time that {zone} left out: clocks were put forward over it. Of a camera whose"
-            f" clock was not, write how far that is from UTC: {meant!r}"
+            f"{text!r} does not exist in {zone}: clocks were put forward over it. If the camera's clock was"
+            f" not, add its offset from UTC: {meant!r}"
         )
     return unix
 

@@ -58,38 +58,38 @@ class RecordingReport:
             )
         if self.to_come:
             told.append(
-                f"{counted(len(self.to_come), 'video was', 'videos were')} recorded in the future by that, as"
-                f" where --timezone is another or the clock was wrong: {some(self.to_come)}"
+                f"{counted(len(self.to_come), 'video was', 'videos were')} recorded in the future by that;"
+                f" perhaps --timezone or the clock is wrong: {some(self.to_come)}"
             )
         if self.slower:
             told.append(
-                f"of {counted(len(self.slower), 'folder')} of pictures it is the time of the first alone, the"
-                f" others were taken farther apart than they are in the video: {some(self.slower)}"
+                f"in {counted(len(self.slower), 'folder')} of pictures only the first has this time, since"
+                f" the others were taken farther apart than they are in the video: {some(self.slower)}"
             )
         if self.kept:
             told.append(
-                f"{counted(len(self.kept), 'video keeps', 'videos keep')} the wall-clock time that was known,"
-                f" {self._why_kept()}: {some(self.kept)}"
+                f"{counted(len(self.kept), 'video keeps', 'videos keep')} the wall-clock time already known,"
+                f" since {self._why_kept()}: {some(self.kept)}"
             )
         if self.backwards:
             told.append(
                 f"in {counted(len(self.backwards), 'folder')} of pictures the last was taken before the"
-                " first, as where a counter began anew; they come in the order of their names, and a folder"
-                f" for each round of the counter puts them right: {some(self.backwards)}"
+                " first; perhaps a counter restarted. They are ordered by name; to correct that, make a"
+                f" folder for each round of the counter: {some(self.backwards)}"
             )
         if self.undated:
             told.append(
-                f"{counted(len(self.undated), 'video has', 'videos have')} no wall-clock time by"
+                f"{counted(len(self.undated), 'video has', 'videos have')} no wall-clock time from"
                 f" {self.rule.source}: {some(self.undated)}"
             )
         if self.unnamed:
             told.append(
                 f"{counted(len(self.unnamed), 'name does', 'names do')} not fit --camera-from"
-                f" {self.rule.camera_from!r}, the camera is the folder: {some(self.unnamed)}"
+                f" {self.rule.camera_from!r}, so the camera is the folder: {some(self.unnamed)}"
             )
         told.extend(
-            f"camera {camera!r} is {counted(len(folders), 'folder')}: {some([str(f) for f in folders])}; if"
-            " they are cameras of their own: " + command("clock", "--camera-from", telling_pattern(folders))
+            f"camera {camera!r} covers {counted(len(folders), 'folder')}: {some([str(f) for f in folders])};"
+            " if each is its own camera: " + command("clock", "--camera-from", telling_pattern(folders))
             for camera, folders in self.shared
         )
         return told
@@ -97,4 +97,4 @@ class RecordingReport:
     def _why_kept(self) -> str:
         if self.rule.time_from == "metadata":
             return "the file is gone or cannot be read"
-        return f"{self.rule.source} tells none where the file is now"
+        return f"{self.rule.source} gives none where the file is now"

@@ -160,13 +160,13 @@ def _check_together(given: Mapping[str, Any], denied: bool) -> None:
         denied: whether --not has no image.
     """
     if given["category"] and given["instance"]:
-        raise click.UsageError("--category and --instance contradict each other: it is one of them")
+        raise click.UsageError("--category and --instance contradict each other: give one of them")
     name, video = given["name"], given["video"]
     seen = given["tracks"] or given["crops"]
     pictures = given["images"] or given["unlike"] or given["find"]
     if given["album"] is not None:
         if name or pictures or given["box"] or video or seen or denied or given["known"]:
-            raise click.UsageError("--album stands alone: the names are those of its subfolders")
+            raise click.UsageError("--album takes no name or picture: its subfolders name the entities")
         return
     if name is None:
         raise click.UsageError(f"name the entity: {command('register', 'NAME', 'IMAGE...')}")
@@ -185,7 +185,7 @@ def _check_together(given: Mapping[str, Any], denied: bool) -> None:
     if given["skip_gone"] and not seen:
         raise click.UsageError("--skip-gone goes with --track and --crop")
     if seen and (pictures or video or given["box"]):
-        raise click.UsageError("--track and --crop take what was seen; register images separately")
+        raise click.UsageError("--track and --crop take stored crops; register images separately")
     if video is not None and pictures:
         raise click.UsageError("--video takes one example from one frame; register images separately")
 
@@ -196,8 +196,8 @@ def _check_known(library: Library, name: str) -> None:
         library.entity(name)
     except UnknownEntity as exc:
         raise UnknownEntity(
-            f"{exc}; it was renamed, dropped or forgotten since, and with --known none is made:"
-            " give its new name, or leave --known out"
+            f"{exc}; it was renamed, dropped or forgotten, and --known registers no new entity:"
+            " give its new name, or leave out --known"
         ) from exc
 
 

@@ -100,11 +100,9 @@ def query_command(
     """
     asked = given_statements(sql, files)
     if len(asked) > 1 and (out or clips or sheet or page):
-        raise click.UsageError(
-            f"--out, --clips, --sheet and --page go with one query, there are {len(asked)}"
-        )
+        raise click.UsageError(f"--out, --clips, --sheet and --page take a single query, got {len(asked)}")
     if as_json and form not in (None, "json"):
-        raise click.UsageError(f"--json and --format {form} are two things; give one of them")
+        raise click.UsageError(f"--json and --format {form} contradict each other; give one of them")
     out = None if out == "-" else out
     wanted = _Wanted(_format("json" if as_json else form, out), out, sheet, page, page_hits, clips)
     limits = Limits(seconds=timeout, memory=memory)
@@ -204,22 +202,21 @@ def _format(form: str | None, out: str | None) -> str:
     """The format requested, else the one of the file name; UsageError if the two contradict each other."""
     if form == "parquet" and out is None:
         raise click.UsageError(
-            "Parquet is bytes for a file, not text for standard output; name one: --out rows.parquet"
+            "Parquet is binary and is not written to standard output; name a file: --out rows.parquet"
         )
     suffix = Path(out).suffix.lower() if out else ""
     if form is not None:
         # Text in any format may go to .txt or a name without suffix; an unknown suffix allows any format.
         if form == _FORMS.get(suffix, form) or (suffix in _ANY_TEXT and form != "parquet"):
             return form
-        other = f", or take a name that ends in .{form}" if f".{form}" in _FORMS else ""
+        other = f", or choose a name that ends in .{form}" if f".{form}" in _FORMS else ""
         raise click.UsageError(
-            f"{form} is asked for, but {out!r} is the name of a file of another format;"
-            f" leave the format to the name{other}"
+            f"the format {form} does not fit the file name {out!r}; leave out the format{other}"
         )
     if suffix not in _FORMS:
         raise click.UsageError(
             f"--out takes a name that ends in .csv, .json, .parquet or .txt, got {out!r}; "
-            "--format says what to write into another"
+            "for any other name, give --format"
         )
     return _FORMS[suffix]
 

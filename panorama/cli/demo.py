@@ -52,7 +52,7 @@ def demo_command(ctx: click.Context, video: str | None, folder: str, sample: str
     It makes a library of its own below FOLDER, and says how to ask it more.
     """
     if ctx.find_root().obj["library"]:
-        raise click.UsageError("demo makes a library of its own: say where with --folder, not with --library")
+        raise click.UsageError("demo makes its own library: choose its place with --folder, not --library")
     place = Path(folder)
     if video is not None:
         _own_video(Path(video), place)
@@ -94,7 +94,7 @@ def _own_video(video: Path, place: Path) -> None:
             library.drop(EXAMPLE)
         found = most_recurrent(library)
         if found is None:
-            raise VideoError(f"nothing was found in {video} that could be followed; try another video")
+            raise VideoError(f"nothing in {video} could be tracked; try another video")
         library.register(EXAMPLE, [library.crop(found.crop_id)])
         often = f"{counted(found.appearances, 'time')}, {found.seconds:.1f} s in all"
         say(f"chose what appears most often ({often}) and registered it as {EXAMPLE!r}")
@@ -115,7 +115,7 @@ def _go_on(library: Library, name: str, place: Path) -> None:
     sheet = shell_word(str(place / "hits.jpg"))
     sql = f"SELECT tracks WHERE entity = '{name}' AND score >= 0 ORDER BY score DESC LIMIT 20"
     say("")
-    say("go on with, for example:")
+    say("what to try next, for example:")
     say(f'  {ours} query "{sql}" --sheet {sheet}')
     say(f"  {ours} register NAME PICTURE...")
     say(f"  {ours} videos")

@@ -140,8 +140,9 @@ def _print(report: dict[str, Any]) -> None:
     if found := report.get("proposals"):
         pictures = counted(found["pictures"], "picture")
         click.echo(
-            f"proposals on {pictures}: recall {found['recall']:.3f}, of boxes from 1 % of the picture "
-            f"{found['recall_large']:.3f}, {found['milliseconds']:.1f} ms a picture"
+            f"proposals on {pictures}: recall {found['recall']:.3f}, "
+            f"{found['recall_large']:.3f} for boxes of at least 1 % of the picture, "
+            f"{found['milliseconds']:.1f} ms a picture"
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-_EMPTY = "it is empty, as a variable of the shell that is not set"
+_EMPTY = "it is empty; is it a shell variable that is not set?"
 
 
 class FilePath(click.Path):
@@ -47,7 +47,7 @@ class Seconds(click.ParamType):
         try:
             return float(value)
         except ValueError:
-            self.fail(f"{value!r} is no time of a video: write seconds, 83.5, or minutes and seconds, 1:23.5")
+            self.fail(f"{value!r} is not a time: write seconds, 83.5, or minutes and seconds, 1:23.5")
 
 
 _CLOCK = re.compile(r"(?:(\d+):(?=\d\d:))?(\d+):([0-5]\d(?:\.\d+)?)")

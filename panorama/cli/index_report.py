@@ -24,23 +24,26 @@ from panorama.video import COPY_SUFFIXES, DEFAULT_RATE, VIDEO_SUFFIXES
 
 NO_FILE = "no such file or folder, and no file matches it as a pattern"
 NUMBERED = (
-    "pictures are a video where all of a folder have one name and a number at its end, as IMG_0001.jpg or"
-    " 0001.jpg; not as 1.jpg, of one or two digits alone, which may be an album"
+    "a folder of pictures makes a video if all have the same name with a number at its end, such as"
+    " IMG_0001.jpg or 0001.jpg; one or two digits alone, such as 1.jpg, do not count: that may be an album"
 )
-COPIES = "a HEIC or AVIF beside another picture of its name is taken for the same picture, and passed over"
-NAMED = "or where a folder without videos is named itself, whatever they are called:"
-BESIDE = "others are none where videos lie beside or below them; in a folder of their own, named, they are:"
+COPIES = "a HEIC or AVIF beside another picture of the same name is taken for a copy and skipped"
+NAMED = "or if you name the folder itself and it holds no videos, whatever its pictures are called:"
+BESIDE = (
+    "other pictures make no video if videos lie beside or below them; give them a folder of their"
+    " own and name it. These are in:"
+)
 NO_VIDEO = f"holds no video; expected {' '.join(sorted(VIDEO_SUFFIXES))} or a folder of pictures"
 
 COUNTED = {
     Reason.UNCHANGED: ("unchanged since they were indexed", ""),
     Reason.OTHER_SETTINGS: (
         "unchanged since they were indexed with other settings",
-        "; --redo indexes them with those of now",
+        "; --redo indexes them with the current settings",
     ),
     Reason.EARLIER_VERSION: (
         "unchanged since they were indexed by an earlier version",
-        "; --redo indexes them with this one",
+        "; --redo indexes them with this version",
     ),
     Reason.DEEPER: ("indexed already, and --quick replaces nothing", ""),
 }
@@ -97,18 +100,18 @@ class IndexTold:
         say(f"{what}; waiting for it")
 
     def _anew(self, count: int, named: int) -> None:
-        settings = f", {named} of them with the settings that were named for them" if named else ""
+        settings = f", {named} of them with the settings they were given before" if named else ""
         say(
-            f"{counted(count, 'video is', 'videos are')} indexed anew{settings}: an earlier version or"
-            f" another proposer indexed {'it' if count == 1 else 'them'}, and other things are found or kept"
-            f" now; until {'it is' if count == 1 else 'each is'} done, what was indexed answers"
+            f"{counted(count, 'video is', 'videos are')} indexed again{settings}: an earlier version or"
+            f" another proposer indexed {'it' if count == 1 else 'them'}, and this one finds or keeps other"
+            f" things; until {'it is' if count == 1 else 'each is'} done, queries use what was indexed before"
         )
 
     def interrupted(self) -> None:
         """Print what was done before Ctrl-C."""
         self._line.clear()
         done = counted(self._kept, "video is", "videos are")
-        say(f"{done} done and kept; the same command goes on with the others")
+        say(f"{done} done and kept; run the same command again to index the others")
 
     def ended(self, report: IndexReport, seconds: float) -> None:
         """Report paths that gave nothing, like files, then print the summary."""
@@ -175,14 +178,14 @@ def _kept(report: IndexReport) -> Iterator[str]:
     if named:
         many = counted(len(named), "file keeps its name", "files keep their names")
         more = ", ..." if named[1:] else ""
-        yield f"{many}, which -v lists: {named[0].video} is not called {named[0].found_as}{more}"
+        yield f"{many}, which -v lists: {named[0].video} is not renamed to {named[0].found_as}{more}"
 
 
 def _reserved(report: IndexReport, verbose: bool) -> Iterator[str]:
     """Files with losses or assumptions, and those that gave nothing; of earlier runs only their number."""
     damaged = [file for file in report.files if file.damage]
     told = [file for file in damaged if verbose or file.status == INDEXED]
-    for title, files in (("read, with losses or assumptions", told), ("gave no segment", report.of(FAILED))):
+    for title, files in (("read, with losses or assumptions", told), ("not indexed", report.of(FAILED))):
         if files:
             yield f"{title}:"
         for file in files:

@@ -204,7 +204,7 @@ def _of_a_name(exc: click.ClickException) -> click.UsageError | None:
         return None
     with using(_library_of(ctx.meta[_WORDS])):
         example = command(*ctx.command_path.split()[1:], "--", words[0])
-    told = f"{exc.format_message().rstrip('.')}. A name that begins with a dash stands behind --, as in:"
+    told = f"{exc.format_message().rstrip('.')}. Put a name that begins with a dash after --, as in:"
     return click.UsageError(one_line(f"{told} {example}"), ctx)
 
 

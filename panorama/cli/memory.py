@@ -36,9 +36,9 @@ def want_of_memory(error: Exception) -> OutOfMemory | None:
     if not (lacks or named):
         return None
     about = f" ({named})" if named else ""
-    advice = "end other programs that need it, or run this where there is more"
+    advice = "close other programs, or use a machine with more memory"
     if bound is not None:
-        advice = f"the system gives this process {bound // 1024} kB; raise that limit, ulimit -v"
+        advice = f"the system limits this process to {bound // 1024} kB; raise the limit with ulimit -v"
     told = OutOfMemory(f"there is not enough memory for this{about}: {advice}")
     told.__cause__ = error
     return told

@@ -99,7 +99,7 @@ def calibrate_command(
         say("the model's own calibration applies again")
         return
     if recall is not None and ctx.get_parameter_source("precision") == ParameterSource.COMMANDLINE:
-        raise click.UsageError("one target sets the border: --precision or --recall")
+        raise click.UsageError("give one target: --precision or --recall")
     library = opened(ctx)
     if out is not None:
         check_calibration(Path(out), uris_of(library))
@@ -137,8 +137,8 @@ def _tell_changes(found: Calibrated) -> None:
     if found.changes:
         before, after = (sum(getattr(c, when) for c in found.changes) for when in ("before", "after"))
         entities = counted(len(found.changes), "registered entity", "registered entities")
-        say(f"of {entities} {counted(before, 'track')} accepted before, {now} {after}")
+        say(f"{entities}: {counted(before, 'track')} accepted before, {now} {after}")
     for line in found.doubts:
         say(line)
     if not found.taken:
-        say("the bands stay as they were, nothing is written; choose another aim, or take these by --anyway")
+        say("the bands are unchanged; choose another target, or apply these bands with --anyway")

@@ -70,9 +70,9 @@ def _texts(sql: tuple[str, ...], files: tuple[str, ...]) -> list[tuple[str, str 
     named = (*files, *sql)
     unread = [word for word in sql if word != STDIN and not _is_file(word)]
     if unread:
-        raise click.UsageError(f"after -f stand files; there is none named {unread[0]!r}")
+        raise click.UsageError(f"-f takes files of SQL; there is no file {unread[0]!r}")
     if named.count(STDIN) > 1:
-        raise click.UsageError("standard input can be read once; name - once")
+        raise click.UsageError("standard input can be read only once; give - once")
     called = ["standard input" if name == STDIN else name for name in named]
     # A single file need not be named in errors.
     return [(_read(n, c), c if len(named) > 1 else None) for n, c in zip(named, called, strict=True)]
@@ -94,9 +94,9 @@ def _read(name: str, called: str) -> str:
         # Some editors write a byte order mark at the start, which is not part of the text.
         return data.decode("utf-8-sig")
     except FileNotFoundError as exc:
-        raise UsageError(f"there is no file {called!r}; after -f stand files of SQL") from exc
+        raise UsageError(f"there is no file {called!r}; -f takes files of SQL") from exc
     except UnicodeDecodeError as exc:
-        raise QueryError(f"{called} is no text in UTF-8, so no SQL") from exc
+        raise QueryError(f"{called} is not SQL: it is not UTF-8 text") from exc
     except OSError as exc:
         raise QueryError(f"{called} cannot be read: {exc.strerror}") from exc
 

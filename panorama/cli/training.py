@@ -86,12 +86,14 @@ def train_command(
     own = OwnData(tuple(map(Path, videos)), tuple(map(Path, folders)), query)
     if recipe is not None:
         if own:
-            raise click.UsageError("a recipe names its pictures; --videos, --folders and --query go without")
+            raise click.UsageError(
+                "a recipe names its own pictures: leave out --videos, --folders and --query"
+            )
         if start is not None:
-            raise click.UsageError("a recipe names what it begins with, in [start]; --start goes without")
+            raise click.UsageError("a recipe names its first model in [start]: leave out --start")
         result = train_recipe(Path(recipe), named_folders(data), Path(out), options, say)
     elif data:
-        raise click.UsageError("--data belongs to a recipe: name it, or use --folders for your pictures")
+        raise click.UsageError("--data needs a recipe: name one, or use --folders for your pictures")
     else:
         result = fine_tune(
             own,
@@ -113,6 +115,6 @@ def named_folders(pairs: tuple[str, ...]) -> dict[str, Path]:
     for pair in pairs:
         name, sign, folder = pair.partition("=")
         if not (sign and name and folder and Path(folder).is_dir()):
-            raise click.UsageError(f"--data is NAME=FOLDER with a folder that is there, got {pair!r}")
+            raise click.UsageError(f"--data takes NAME=FOLDER with an existing folder, got {pair!r}")
         folders[name] = Path(folder)
     return folders

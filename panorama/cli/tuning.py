@@ -57,7 +57,7 @@ def tune_command(
     library = opened(ctx, may_be_new=not reset)
     if reset:
         remember(library, None)
-        say("the profile is forgotten; new videos are indexed with the default")
+        say("the profile is removed; new videos are indexed with the default settings")
         return
     if library.exists and not dry_run:
         library.check_writable()  # now, not after the minutes that tuning takes
@@ -70,4 +70,4 @@ def tune_command(
     if not dry_run:
         with open_library(library.path, create=True) as kept:
             remember(kept, report.profile)
-        say(f"kept: `{command('index')}` uses it for new videos; --redo is for those that are indexed")
+        say(f"kept: `{command('index')}` uses it for new videos, with --redo also for indexed ones")

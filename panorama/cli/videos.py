@@ -94,7 +94,7 @@ def clock_command(
     by_hand = at is not None or first_at is not None
     if by_hand and (time_from or camera_from or (at is not None and first_at is not None)):
         raise click.UsageError(
-            "--at and --first-at set times by hand: one of them, without --time-from and --camera-from"
+            "--at and --first-at set times by hand: give one of them, without --time-from and --camera-from"
         )
     rule = None if by_hand else recording_rule(library, time_from, zone, camera_from)
     if rule is not None or by_hand:
@@ -135,7 +135,7 @@ def _meant(videos: tuple[str, ...], library: Library) -> list[Meant]:
     found = meant(videos, library.listed()) if videos else []
     for part in found:
         if part.several:
-            say(f"{part.given} means {counted(len(part.names), 'video')}")
+            say(f"{part.given} matches {counted(len(part.names), 'video')}")
     return found
 
 
@@ -178,16 +178,16 @@ def remove_command(ctx: click.Context, videos: tuple[str, ...], gone: bool, yes:
     found = _meant(videos, library)
     names = _missing(library, found) if gone else _names(found)
     if not names:
-        say("no file is missing; nothing was taken out")
+        say("no file is missing; nothing was removed")
         return
-    say(f"to be taken out, with all that was found in {'it' if len(names) == 1 else 'them'}:")
+    say(f"to be removed, with everything found in {'it' if len(names) == 1 else 'them'}:")
     for name in names[:SHOWN_NAMES]:
         say(f"  {name}")
     if len(names) > SHOWN_NAMES:
         say(f"  and {len(names) - SHOWN_NAMES} more, which `{command('clock')}` lists")
     if (gone or any(part.several for part in found)) and not yes:
-        question = f"Take {counted(len(names), 'video')} out of the library?"
-        if not confirmed(question, "nothing was taken out", "takes out"):
+        question = f"Remove {counted(len(names), 'video')} from the library?"
+        if not confirmed(question, "nothing was removed", "removes"):
             ctx.exit(1)
     lost = library.zones.orphaned()
     for name in library.remove_videos(names):
@@ -213,14 +213,14 @@ def _missing(library: Library, found: Sequence[Meant]) -> list[str]:
             continue
         total = counted(len(folder.gone) + folder.left, "video")
         whole = "" if folder.left else "; all of its videos are missing"
-        say(f"missing of {folder.root}: {len(gone)} of {total}{whole}")
+        say(f"missing from {folder.root}: {len(gone)} of {total}{whole}")
         unmounted += [one for one in folder.unmounted if _is_at_stake(one, folder, found)]
         names += gone
     if unmounted:
         # Not even with --yes: a nightly job would forget the videos of a disk that is not mounted.
         raise UsageError(
             f"no video that was indexed from {some(unmounted)} is there: is its disk mounted? Nothing was"
-            " taken out. If its files are gone for good: " + command("remove", "--missing", *unmounted)
+            " removed. If its files are gone for good: " + command("remove", "--missing", *unmounted)
         )
     return names
 

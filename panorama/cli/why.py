@@ -46,7 +46,7 @@ def why_command(
     ways = sum(way is not None for way in (seconds, frame, track_id, crop_id))
     if ways != 1 or (placed and video is None):
         raise click.UsageError(
-            "say in one way which track: VIDEO --at SECONDS or VIDEO --frame N, --track or --crop with"
+            "name one track in one way: VIDEO --at SECONDS, VIDEO --frame N, or --track or --crop with"
             " the track_id or crop_id of a row"
         )
     library = opened(ctx)
@@ -85,7 +85,7 @@ def print_why(why: Why) -> None:
     click.echo(f"best crop {why.crop_id}, frame {why.frame}, {clock(why.seconds)}")
     click.echo(f"model {why.model} {why.model_hash}, exits: {why.exits}")
     if why.tracks_there > 1:
-        click.echo(f"{why.tracks_there} tracks are there; this is the one that fits best")
+        click.echo(f"{why.tracks_there} tracks are there; this one fits best")
 
 
 def _score(value: float | None) -> str | None:

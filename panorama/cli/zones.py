@@ -115,7 +115,7 @@ def move_command(ctx: click.Context, name: str, to: str, camera: str | None) -> 
     For example after a camera was renamed.
     """
     opened(ctx).zones.move(name, to, camera)
-    say(f"{name} is now of {of_camera(to)}")
+    say(f"{name} now belongs to {of_camera(to)}")
 
 
 @zones_command.command("drop")

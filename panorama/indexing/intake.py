@@ -192,7 +192,7 @@ class Intake:
         if composed(video.name).endswith(f"/{known.name}"):
             # The user may query the folder, as in video LIKE 'gate/%', which misses this name.
             found_as = composed(video.name)
-            note = f"{note}; it keeps that name, and is not called {found_as}"
+            note = f"{note}; it keeps its name and is not renamed to {found_as}"
         return FileOutcome(
             str(video.path),
             known.name,
@@ -212,10 +212,13 @@ class Intake:
         if self._is_deeper(known):
             return Reason.DEEPER, "indexed already; --quick replaces nothing"
         if known.settings_hash != self._settings_hash:
-            note = f"{what} with other settings; --redo indexes it with those of now"
+            note = f"{what} with other settings; --redo indexes it with the current settings"
             return Reason.OTHER_SETTINGS, note
         if _is_older(known, video):
-            return Reason.EARLIER_VERSION, f"{what} by an earlier version; --redo indexes it with this one"
+            return (
+                Reason.EARLIER_VERSION,
+                f"{what} by an earlier version; --redo indexes it with this version",
+            )
         return Reason.UNCHANGED, what
 
     def _going_on(self, row: VideoRow, video: FoundVideo, known: KnownFile) -> VideoRow:

@@ -172,10 +172,10 @@ def library_remarks(folders: Sequence[str]) -> tuple[str, ...]:
     if not folders:
         return ()
     first, more = shell_word(folders[0]), len(folders) - 1
-    are = f"and {more} more are libraries" if more else "is a library"
+    others = f" (like {more} more)" if more else ""
     return (
-        f"{folders[0]} {are} of Panorama, not footage: nothing in its own files is indexed; ask it with:"
-        f' panorama --library {first} query "SELECT ..."',
+        f"{folders[0]} is a Panorama library{others}, not footage; its own files are not indexed. To query"
+        f' it: panorama --library {first} query "SELECT ..."',
     )
 
 
@@ -230,7 +230,7 @@ def forgotten(store: Store, by_hand: Mapping[str, Recorded]) -> tuple[str, ...]:
             continue  # the time stayed, for example because the video could not be decoded
         at = shown_time(unix, zone).removesuffix(f" {zone}")
         told.append(
-            f"{row.name}: the time that was set by hand is forgotten, the file holds something else now;"
-            f" if it still holds: {command('clock', row.name, '--at', at, '--timezone', zone)}"
+            f"{row.name}: the file holds something else now, so the time set by hand was removed;"
+            f" if it still applies: {command('clock', row.name, '--at', at, '--timezone', zone)}"
         )
     return tuple(told)

@@ -79,7 +79,7 @@ def describe(settings: IngestSettings) -> str:
     """Settings in words."""
     rate = "keyframes" if settings.keyframes_only else f"{settings.samples_per_second:g} a second"
     if settings.every is not None:
-        rate = f"every {settings.every}. frame"
+        rate = f"1 in {settings.every} frames"
     pixels = f"{settings.proposal_side} pixels" + ("" if settings.zoom == 1 else f", zoom {settings.zoom}")
     told = f"{rate}, {pixels}, {settings.crops_per_track} crops a track"
     return told if settings.depth is None else f"{told}, {counted(settings.depth, 'exit')}"
@@ -99,7 +99,7 @@ def profile_in(kept: Mapping[str, Any]) -> Profile:
         return Profile(IngestSettings(**raw["settings"]), Work(**raw["work"]), **facts)
     except (TypeError, KeyError) as exc:
         raise UsageError(
-            f"the profile of this library does not fit this version ({exc}); forget it:"
+            f"the profile of this library does not fit this version ({exc}); remove it:"
             f" {command('tune', '--reset')}"
         ) from exc
 

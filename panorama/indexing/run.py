@@ -90,7 +90,7 @@ def _clip_remarks(outcomes: Sequence[FileOutcome]) -> tuple[str, ...]:
         return ()
     which = f"{clips[0]}{', ...' if clips[1:] else ''}"
     many = counted(len(clips), "clip that Panorama wrote was", "clips that Panorama wrote were")
-    return (f"{many} passed over, {which}: to index one, name the file itself",)
+    return (f"{many} skipped: {which}; to index one, name the file itself",)
 
 
 def finish(store: Store, embedder: Embedder, hooks: Hooks | None = None) -> None:
@@ -213,7 +213,7 @@ class _Run:
             self._intake.elsewhere.append(Elsewhere(ticket.number, ticket.video, ticket.row.content_hash))
             return None
         if name is None:
-            note = f"{path} has the same content as a file before it, which gave nothing"
+            note = f"{path} has the same content as an earlier file, which could not be indexed"
             return FileOutcome(path, "", FAILED, note=note)
         return FileOutcome(path, name, SKIPPED, note=copy.note, reason=Reason.KNOWN_CONTENT)
 
@@ -325,10 +325,10 @@ def _reservations(reader: VideoReader) -> str | None:
             f" {'was' if report.fitted == 1 else 'were'} fitted into {info.width}x{info.height}"
         )
     if info.streams > 1:
-        told.append(f"one of {info.streams} video streams was read; ffmpeg -map takes the others out")
+        told.append(f"one of {info.streams} video streams was read; extract the others with ffmpeg -map")
     if info.assumed_rate:
         told.append(
-            f"it stores no times, {info.average_rate:g} frames a second were assumed; "
-            "ffmpeg -framerate N -i ... -c copy makes a file of another rate"
+            f"it stores no timestamps, so {info.average_rate:g} frames a second were assumed; "
+            "for another frame rate, convert it with ffmpeg -framerate N -i ... -c copy"
         )
     return "; ".join(told) or None

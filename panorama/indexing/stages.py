@@ -171,7 +171,7 @@ class Indexer:
             while self._is_loading(model) and not self._given_up.is_set():
                 self._loading[model].join(LOOK_SECONDS)
             if self._given_up.is_set():
-                raise ModelError("the networks are not waited for any more")
+                raise ModelError("stopped waiting for the networks")
             model.load()
             model.use_threads(self.work.threads.apply().network)
         return True

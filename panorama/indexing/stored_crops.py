@@ -69,12 +69,12 @@ def unread_examples(store: Store, embedder: Embedder) -> tuple[str, ...]:
 def _unread(example: Exemplar, has_vectors: bool, model: str) -> str:
     picture, source, entity = map(one_line, (str(example.picture), example.source, example.entity))
     state = "cannot be read" if example.picture.exists() else "is missing"
-    left = f"keeps the fewer vectors of {model} that it has"
+    left = f"has only its earlier, fewer vectors of {model}"
     if not has_vectors:
-        left = f"has no vectors of {model}, and nothing is compared with it"
+        left = f"has no vectors of {model}, so nothing is compared with it"
     return (
-        f"{picture}, registered for {entity} from {source}, {state}: it {left}; register it again, or put it "
-        "back from a backup and index again, or take it out: "
+        f"{picture}, registered for {entity} from {source}, {state}: it {left}; register it again, or "
+        "restore it from a backup and index again, or remove it: "
         + command_of("exemplars", entity, f"--remove {example.exemplar_id}")
     )
 

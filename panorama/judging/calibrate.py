@@ -170,8 +170,8 @@ def calibrate(
     examples = _examples(crops)
     if len(examples) < LEAST_EXAMPLES:
         raise UsageError(
-            f"{len(examples)} tracks are long enough to learn from, at least {LEAST_EXAMPLES} are needed: "
-            "index more footage, or keep the calibration that the model ships with"
+            f"only {len(examples)} tracks are long enough to learn from; at least {LEAST_EXAMPLES} are "
+            "needed: index more footage, or keep the calibration that ships with the model"
         )
     pictures = [library.crop(int(crop_id)) for crop_id in crops.crop_ids[examples]]
     views = embed_examples(pictures, library.embedder)  # (exits, E, V, dim)
@@ -197,13 +197,12 @@ def _check_aims(precision: float, slack: float, recall: float | None) -> None:
     """Refuse impossible targets; see `calibrate`."""
     if recall is not None and precision != PRECISION:
         raise UsageError(
-            f"one target sets the border: a precision or a recall, got precision={precision:g} and "
-            f"recall={recall:g}"
+            f"give one target, a precision or a recall, got precision={precision:g} and recall={recall:g}"
         )
     for name, aim in (("precision", precision), ("recall", recall)):
         if aim is not None and not 0.5 <= aim < 1:
             meant = f"; {aim:g} % is written {aim / 100:g}" if 50 <= aim < 100 else ""
-            raise UsageError(f"a {name} to aim at is between 0.5 and 1, got {aim}{meant}")
+            raise UsageError(f"a target {name} is between 0.5 and 1, got {aim}{meant}")
     if not 0 <= slack <= 0.5:
         raise UsageError(f"slack is between 0 and 0.5, got {slack}")
 
@@ -229,8 +228,8 @@ def _losses(changes: Sequence[EntityChange]) -> tuple[str, ...]:
     if after >= KEPT_AT_LEAST * before:
         return ()
     return (
-        f"of {counted(before, 'track')} accepted of the registered entities {after} would be left: their"
-        " pictures look less like them than this library's own tracks look like each other",
+        f"of the {counted(before, 'track')} accepted for registered entities, {after} would be left: the"
+        " examples look less like them than this library's own tracks look like each other",
     )
 
 
@@ -270,8 +269,8 @@ def _drowned(pairs: _Pairs, precision: float) -> tuple[str, ...]:
     reach = f"a precision of {most:g} at most" if most >= 0.5 else "no precision"
     return (
         f"{pairs.recurring} of {counted(len(pairs.same), 'example')} are seen again in other videos, and"
-        f" about as many more without being known for it, which counts as strangers: this library tells of"
-        f" {reach}, and {precision:g} was aimed at",
+        " probably about as many more without being recognised, which then count as strangers: this library"
+        f" can show {reach}, but the target was {precision:g}",
     )
 
 
@@ -284,9 +283,9 @@ def _unsupported(pairs: _Pairs, precision: float, recall: float | None) -> tuple
     if aim <= most:
         return ()
     return (
-        f"a {name} of {aim:g} was aimed at, and {counted(examples, 'example')} of this library support at "
-        f"most {most:g}, with {CONFIDENCE:.0%} confidence: it may well be missed. Index more footage and "
-        "calibrate again, or aim lower",
+        f"the target was a {name} of {aim:g}, but {counted(examples, 'example')} of this library support at "
+        f"most {most:g}, with {CONFIDENCE:.0%} confidence: the target may well be missed. Index more footage "
+        "and calibrate again, or choose a lower target",
     )
 
 
@@ -406,7 +405,7 @@ def _pairs(
             recurring += nearest >= limit
             best += [nearest] if -np.inf < nearest < limit else []
     if not best and not recurring:
-        raise UsageError("no two tracks are sure to be different things; index more footage")
+        raise UsageError("no two tracks are certain to show different things; index more footage")
     return _Pairs(np.array(same, np.float32), np.array(best, np.float32), recurring, len(crops.track_ids))
 
 

@@ -105,13 +105,13 @@ def read_truth(path: Path | str) -> dict[str, Truth]:
     try:
         raw = parsed_json(path.read_text(encoding="utf-8-sig"), _each_once)
         if not isinstance(raw, dict) or not raw:
-            raise ValueError(f'it names no entity; as {{"van": {_SHAPE}}}')
+            raise ValueError(f'it names no entity; write {{"van": {_SHAPE}}}')
         return {name: _truth(name, entry) for name, entry in raw.items()}
     except OSError as exc:
         raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
     except ValueError as exc:
         raise UsageError(
-            f"{path} is no truth file: expected JSON of entity -> visible, ignore; {exc}"
+            f"{path} is not a truth file: expected JSON of entity -> visible, ignore; {exc}"
         ) from exc
 
 
@@ -120,22 +120,22 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = [name for name, _ in pairs]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
-        raise ValueError(f"{twice[0]!r} is there twice; put what is said of it together")
+        raise ValueError(f"{twice[0]!r} is there twice; merge the two")
     return dict(pairs)
 
 
 def _truth(name: str, entry: Any) -> Truth:
     if not isinstance(entry, dict) or "visible" not in entry:
-        raise ValueError(f"of {name!r} it does not say where it is visible, as {_SHAPE}")
+        raise ValueError(f"it does not say where {name!r} is visible; write {_SHAPE}")
     for key in entry:
         if key not in _KEYS and (meant := near(key, _KEYS, 0.7)):
-            raise ValueError(f"of {name!r} it says {key!r}.{meant}")
+            raise ValueError(f"it has {key!r} for {name!r}.{meant}")
     return Truth(_intervals(entry["visible"]), _intervals(entry.get("ignore", {})))
 
 
 def _intervals(raw: Any) -> dict[str, list[tuple[int, int]]]:
     if not isinstance(raw, Mapping) or not all(map(is_text, raw)):
-        raise ValueError(f"videos with intervals are expected, as {_VIDEOS}; it has {raw}")
+        raise ValueError(f"expected videos with intervals, as {_VIDEOS}, got {raw}")
     return {
         composed(video): [_interval(video, span) for span in (spans if is_listed(spans) else [spans])]
         for video, spans in raw.items()
@@ -146,7 +146,7 @@ def _interval(video: str, span: Any) -> tuple[int, int]:
     pair = is_listed(span) and len(span) == 2
     if not (pair and all(map(is_whole, span)) and 0 <= span[0] <= span[1]):
         raise ValueError(
-            f"of {video!r} a list of [first frame, last frame] is expected, as [[0, 119]]; it has {span}"
+            f"expected a list of [first frame, last frame] for {video!r}, as [[0, 119]], got {span}"
         )
     return int(span[0]), int(span[1])
 
@@ -179,8 +179,8 @@ def not_there(frames: Mapping[str, int], truths: Mapping[str, Truth]) -> str | N
         return None
     more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
     return (
-        f"{counted(len(lacking), 'video of the truth is', 'videos of the truth are')} not in the library, "
-        f"and nothing is judged by them: {lacking[0]!r}{more}.{near(lacking[0], frames)}"
+        f"{counted(len(lacking), 'video of the truth is', 'videos of the truth are')} not in the library "
+        f"and left out of the scores: {lacking[0]!r}{more}.{near(lacking[0], frames)}"
         f" See: {command('videos')}"
     )
 
@@ -199,10 +199,10 @@ def past_end(frames: Mapping[str, int], truths: Mapping[str, Truth]) -> str | No
     if not last:
         return None
     video = min(last)
-    more = f", and so of {counted(len(last) - 1, 'more video')}" if len(last) > 1 else ""
+    more = f" (likewise for {counted(len(last) - 1, 'more video')})" if len(last) > 1 else ""
     return (
-        f"of {video!r} the truth names frames up to {last[video]}, but its last is {frames[video] - 1}{more};"
-        " frames count from 0, and are no seconds"
+        f"the truth of {video!r} names frames up to {last[video]}, but its last is {frames[video] - 1}{more};"
+        " give frames counted from 0, not seconds"
     )
 
 

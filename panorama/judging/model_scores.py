@@ -96,12 +96,12 @@ def judged_pictures(embedder: Embedder, data: Path) -> Judged:
     remarks = _remarks(embedder.name, seen, learned)
     unseen = [(file, _called(*of)) for file, *of in rows if tuple(of) not in learned]
     if not unseen:
-        raise UsageError(f"{data / LABELS} has no class for {embedder.name} to be judged by; {remarks[0]}")
+        raise UsageError(f"{data / LABELS} has no class to judge {embedder.name} by; {remarks[0]}")
     again = came_before([file for file, _ in unseen])
     left = [judged for judged, repeated in zip(unseen, again, strict=True) if not repeated]
     if copies := sum(again):
         told = counted(copies, "row")
-        remarks = (*remarks, f"left out: {told} of {LABELS} with a picture of a row before, or a copy of it")
+        remarks = (*remarks, f"left out: {told} of {LABELS} whose picture repeats an earlier row's")
     return Judged(tuple(f for f, _ in left), tuple(label for _, label in left), not seen.unknown, remarks)
 
 
@@ -117,11 +117,11 @@ def _remarks(name: str, seen: SeenInTraining, learned: set[tuple[str, str]]) -> 
         told = ", ".join(labels[:3]) + (", ..." if len(labels) > 3 else "")
         remarks.append(
             f"left out: {counted(len(labels), 'class', 'classes')} ({told}) that {name} learned from or "
-            f"chose by, as {' and '.join(map(str, seen.tables))} tells"
+            f"was chosen by, according to {' and '.join(map(str, seen.tables))}"
         )
     if seen.unknown:
         where = " and ".join(map(str, seen.unknown))
-        remarks.append(f"whether {name} has seen these classes is not known: {where} does not tell it")
+        remarks.append(f"whether {name} has seen these classes is not known: {where} does not say")
     return tuple(remarks)
 
 
@@ -198,9 +198,9 @@ def _box(row: dict[str, str], path: Path) -> list[float]:
     try:
         x1, y1, x2, y2 = (float(row[name]) for name in SIDES)
     except (TypeError, ValueError) as exc:
-        raise UsageError(f"{path}: a box of {row['file']} is no four numbers: {told}") from exc
+        raise UsageError(f"{path}: a box of {row['file']} is not four numbers: {told}") from exc
     if not (x1 < x2 < math.inf and y1 < y2 < math.inf and min(x1, y1) > -math.inf):
-        raise UsageError(f"{path}: a box of {row['file']} has no area: {told}; x1 < x2 and y1 < y2 in pixels")
+        raise UsageError(f"{path}: a box of {row['file']} has no area: {told}; x1 < x2 and y1 < y2 must hold")
     return [x1, y1, x2, y2]
 
 
@@ -218,12 +218,14 @@ def _table(path: Path, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
     except OSError as exc:
         raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
     except (UnicodeDecodeError, csv.Error) as exc:
-        raise UsageError(f"{path} is no CSV in UTF-8: {exc}") from exc
+        raise UsageError(f"{path} is not CSV in UTF-8: {exc}") from exc
 
 
 def _picture(path: Path) -> NDArray[np.uint8]:
     try:
         data = path.read_bytes()
     except OSError as exc:
-        raise BadImage(f"{path} cannot be read: {exc.strerror or exc}; mend the table that names it") from exc
+        raise BadImage(
+            f"{path} cannot be read: {exc.strerror or exc}; correct the table that names it"
+        ) from exc
     return decode_picture(data, str(path))

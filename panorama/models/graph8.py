@@ -333,7 +333,7 @@ def _core() -> Any:
 def why_not_here() -> str:
     """Why this CPU has no fast 8-bit products, as OpenVINO reports it; '' if it has them."""
     able = _core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-    return "" if "INT8" in able else f"this processor has no fast products of 8 bits ({', '.join(able)})"
+    return "" if "INT8" in able else f"this processor has no fast 8-bit products ({', '.join(able)})"
 
 
 @cache

@@ -32,7 +32,7 @@ def filled(folder: Path) -> Iterator[None]:
     try:
         str(folder.absolute()).encode()
     except UnicodeEncodeError as exc:
-        raise UsageError(f"{str(folder)!r} is no text in UTF-8; name another folder") from exc
+        raise UsageError(f"{str(folder)!r} is not UTF-8 text; name another folder") from exc
     made = [path for path in (folder, *folder.parents) if not os.path.exists(path)]  # noqa: PTH110
     try:
         try:
@@ -68,9 +68,9 @@ def _kept(out: Path) -> str:
     if (out / CHECKPOINT).is_file():
         with safe_open(out / CHECKPOINT, framework="numpy") as tensors:
             step = int(tensors.get_tensor("step"))
-        return f"{out} keeps the checkpoint of step {step}; the same command with --resume goes on there"
+        return f"{out} keeps the checkpoint of step {step}; to continue, add --resume to the same command"
     prepared = f" and uses what is prepared in {out}" if out.is_dir() and any(out.iterdir()) else ""
-    return f"no checkpoint yet; the same command begins anew{prepared}"
+    return f"no checkpoint yet; the same command starts again{prepared}"
 
 
 @contextmanager
@@ -80,7 +80,9 @@ def _locked(out: Path) -> Iterator[None]:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as exc:
         os.close(folder)
-        raise ModelError(f"another process trains in {out}: wait for it, or name another folder") from exc
+        raise ModelError(
+            f"another process is training in {out}: wait for it, or name another folder"
+        ) from exc
     except OSError:
         pass  # the file system has no locks: users must not start two trainings in one folder
     try:

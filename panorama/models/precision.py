@@ -62,11 +62,11 @@ def choose(wanted: str | None, why_not_int8: Callable[[], str], device: str) -> 
     if device == CPU:
         why = why_not_int8()
     else:
-        why = f"convolutions of 8 bits run on the processor only, and this is {device}"
+        why = f"8-bit convolutions run only on the processor, and this is {device}"
     if not why:
         return Precision("int8")
     if name == "int8":
-        raise ModelError(f"no int8 here: {why}; take auto, bfloat16 or float32")
+        raise ModelError(f"no int8 here: {why}; choose auto, bfloat16 or float32")
     return Precision(str(training_dtype(device.split(":")[0])).removeprefix("torch."), why)
 
 

@@ -49,11 +49,14 @@ def read_ranges(folder: ModelFolder) -> tuple[Ranges, str]:
         data = parsed_json(path.read_text(encoding="utf-8"))
         weights, largest = str(data["weights"]), {str(k): float(v) for k, v in data["largest"].items()}
     except (OSError, OverflowError, ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise ModelError(f"{path} is not a file of ranges: {exc!r}; `{make}` writes it anew") from exc
+        raise ModelError(f"{path} is not a file of ranges: {exc!r}; `{make}` writes it again") from exc
     if weights != folder.sha256(WEIGHTS):
-        return {}, f"the ranges of {folder.name} were measured with other weights; `{make}` measures again"
+        return (
+            {},
+            f"the ranges of {folder.name} were measured with other weights; `{make}` measures them again",
+        )
     if not all(0 < value < float("inf") for value in largest.values()):
-        raise ModelError(f"{path} holds a range that is not above zero; `{make}` writes it anew")
+        raise ModelError(f"{path} holds a range that is not above zero; `{make}` writes it again")
     return largest, ""
 
 

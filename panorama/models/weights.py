@@ -63,7 +63,7 @@ class ModelFolder:
         if file not in digests:
             raise ModelError(
                 f"{self.path / RECIPE} states no SHA-256 for {file!r}, only for "
-                f"{', '.join(digests) or 'none'}; weights are not loaded unchecked"
+                f"{', '.join(digests) or 'none'}; weights are loaded only if they can be checked"
             )
         return str(digests[file])
 
@@ -96,7 +96,7 @@ class ModelFolder:
         # In 8 bits, weights that are not finite would give vectors and boxes that look like any others.
         wrong = [name for name, values in found.items() if not np.isfinite(values).all()]
         if wrong:
-            raise ModelError(f"{self.path / file} holds values that are no finite numbers, in {min(wrong)}")
+            raise ModelError(f"{self.path / file} holds values that are not finite numbers, in {min(wrong)}")
         return found
 
     def _checked(self, file: str) -> bytes:
@@ -170,8 +170,8 @@ def _why_without_model(folder: Path) -> str:
     if not isinstance(result, dict) or result.get("model", "") is not None:
         return ""
     return (
-        f"{folder} holds no model: what it was trained on did not help, so that none was written. Go on with "
-        "the model that you have, or train in a new folder with more pictures of more things"
+        f"{folder} holds no model: the training data did not help, so none was written. Keep using the model "
+        "that you have, or train in a new folder with more pictures of more things"
     )
 
 

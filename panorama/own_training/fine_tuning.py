@@ -134,8 +134,8 @@ def fine_tune(
         raise UsageError(f"nothing to resume: {out} holds neither {RECIPE_NAME} nor a {LIBRARY}")
     if (out / WEIGHTS).is_file() and not options.resume:
         raise UsageError(
-            f"{out} holds a model already, which would not fit what is written beside it; name a new folder, "
-            "or --resume to go on there"
+            f"{out} already holds a model, which would not fit the new files beside it; name a new folder, "
+            "or continue there with --resume"
         )
     asked = MadeOf.given(own.videos, own.folders, own.query, start, options.seed)
     if begun:
@@ -166,13 +166,13 @@ def _begin(
     found = write_table(pictures, out, asked.seed or 0)
     say(
         f"{found.pictures} pictures; {found.learning} things to learn from, {found.choosing} to choose how "
-        f"much is taken of what is learned, {found.judging} held back to judge"
+        f"much of it to use, {found.judging} held back to judge"
         + (f"; {found.unused_pictures} pictures are left out" if found.unused_pictures else "")
     )
     if found.shared_clips:
         say(
-            f"{counted(found.shared_clips, 'video')} had to be divided, since there are too few: what judges "
-            "was filmed with what is learned from, so that other videos may gain less than what is reported"
+            f"too few videos: {counted(found.shared_clips, 'video')} had to be divided between learning and "
+            "judging, so other videos may gain less than is reported"
         )
     shares = GUESSED_SHARES if all(picture.guessed for picture in pictures) else SHARES
     text = recipe_text(out.resolve().name, asked.start or DEFAULT_EMBEDDER, shares, asked)
@@ -225,7 +225,7 @@ def _none_besides(made: Library, files: set[Path], place: Path) -> None:
     for row in made.query("SELECT uri FROM videos").fetchall():
         if Path(row["uri"]).resolve() not in files:
             raise UsageError(
-                f"{place} holds {row['uri']}, which is not among --videos: name it, too, or a new folder"
+                f"{place} holds {row['uri']}, which is not among --videos: name it as well, or a new folder"
             )
 
 
@@ -243,8 +243,8 @@ def _only_once(asked: Library, clips: set[str], videos: Sequence[Path]) -> None:
         if other := next((file for file in files if _same_video(Path(row["uri"]), file)), None):
             copied = "" if other == Path(row["uri"]).resolve() else f", as {other}"
             raise UsageError(
-                f"{row['uri']} comes with --videos{copied} and with --query: what it shows would be learned "
-                "from and judge what was learned; leave it away from one of them"
+                f"{row['uri']} comes with --videos{copied} and with --query: what it shows would be both "
+                "learned from and judged by; leave it out of one of them"
             )
 
 
@@ -273,7 +273,7 @@ def _trainable(start: str) -> Mapping[str, Any]:
         )
     plan = open_model(start, "embedder").recipe
     if not isinstance(plan.get("network"), dict) or "learned_dim" not in plan["network"]:
-        raise UsageError(f"{start} cannot be fine-tuned: it is no PanoramaNet")
+        raise UsageError(f"{start} cannot be fine-tuned: it is not a PanoramaNet")
     return plan
 
 

@@ -93,7 +93,7 @@ def _entry(recipe: Path, table: Mapping[str, Any], name: str, kind: type, defaul
     value = table.get(name, default)
     items = value if isinstance(value, list) else []
     if name in table and not (isinstance(value, kind) and all(isinstance(item, str) for item in items)):
-        raise ModelError(f"{recipe}: {name} = {value!r} was not written by a fine-tuning; mend it")
+        raise ModelError(f"{recipe}: {name} = {value!r} was not written by a fine-tuning; correct it")
     return value
 
 
@@ -115,14 +115,14 @@ def refuse_another(made: MadeOf, asked: MadeOf, recipe: Path) -> list[str]:
             unknown.append(f"--{name}")
         elif wanted != there and (name != "start" or place_of(wanted) != place_of(there)):
             raise UsageError(
-                f"--{name} {_told(wanted)}: {recipe} was made {_before(name, there)}; leave --{name} away"
-                " to go on with that, or name a new folder"
+                f"--{name} {_told(wanted)}: {recipe} was made {_before(name, there)}; leave out --{name}"
+                " to continue with that, or name a new folder"
             )
     if not unknown:
         return []
     return [
-        f"{recipe} does not say what it was made of: it goes on with the pictures that are listed beside it,"
-        f" and {' and '.join(unknown)} cannot be compared with what it began with"
+        f"{recipe} does not say what it was made of: it continues with the pictures listed beside it, and"
+        f" {' and '.join(unknown)} cannot be compared with what it began with"
     ]
 
 

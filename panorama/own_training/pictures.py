@@ -89,11 +89,11 @@ def _taken_together(folder: Path, pictures: Sequence[Path]) -> list[str]:
     if not together:
         return []
     name, inner = next(iter(together.items()))
-    more = f", and so in {len(together) - 1} more" if len(together) > 1 else ""
+    more = f", as in {len(together) - 1} more" if len(together) > 1 else ""
     return [
         f"all pictures in {folder / name} count as one thing, {name!r}, though they lie in folders of "
         f"their own ({', '.join(inner[:2])}{', ...' if len(inner) > 2 else ''}){more}; "
-        f"where those are the things: --folders {folder / name}"
+        f"if each of those is a thing: --folders {folder / name}"
     ]
 
 
@@ -131,7 +131,9 @@ def from_library(
         at = rows_in(crop_ids, wanted)
         there = at >= 0
         if not there.all():
-            raise UsageError(f"{int(wanted[~there][0])} is no crop_id; SELECT crop_id FROM crops lists them")
+            raise UsageError(
+                f"{int(wanted[~there][0])} is not a crop_id; SELECT crop_id FROM crops lists them"
+            )
         rows, crop_ids = rows.take(at), wanted
     if not len(crop_ids):
         raise UsageError("there are no crops to learn from; index videos first, or widen the query")
@@ -238,8 +240,8 @@ def _one_each(crop_ids: Sequence[int], entities: Sequence[Any]) -> dict[int, str
             continue
         if names.setdefault(crop_id, str(entity)) != str(entity):
             raise UsageError(
-                f"--query: crop {crop_id} comes as {names[crop_id]!r} and as {str(entity)!r}, and a picture "
-                "shows one thing; return each crop once, of sightings as the best: SELECT crop_id, "
+                f"--query: crop {crop_id} comes as {names[crop_id]!r} and as {str(entity)!r}, but a picture "
+                "shows one thing; return each crop once, of several sightings the best: SELECT crop_id, "
                 "max_by(entity, score) AS entity ... GROUP BY crop_id"
             )
     return names

@@ -97,7 +97,7 @@ def divided(pictures: Sequence[Picture], seed: int) -> list[str]:
     if len(things) < LEAST_THINGS:
         raise UsageError(
             f"{counted(len(things), 'identity is', 'identities are')} too few: at least "
-            f"{LEAST_THINGS}, two to learn from, two to choose by and two to judge by; "
+            f"{LEAST_THINGS} are needed, two to learn from, two to choose by and two to judge by; "
             "add footage, folders, or widen the query"
         )
     for count in range(max(1, round(HELD_SHARE * len(tries))), (len(tries) + 1) // 2):
@@ -116,7 +116,7 @@ def divided(pictures: Sequence[Picture], seed: int) -> list[str]:
     if min(counts) < 2:
         raise UsageError(
             f"too few things are seen more than once: {counts[0]} to learn from, {counts[1]} to choose by, "
-            f"{counts[2]} to judge by, and it takes 2 of each; add footage, folders, or widen the query"
+            f"{counts[2]} to judge by; 2 of each are needed; add footage, folders, or widen the query"
         )
     return parts
 

@@ -33,8 +33,8 @@ MOST = 200
 PAGE_SUFFIXES = (".html", ".htm")
 
 EFFECT = (
-    "A yes puts the track in the answer and makes the small picture an example of the entity; most is gained "
-    "where it was uncertain. A no keeps out the track, and what could be a picture of it."
+    "A yes puts the track in the answer and makes the small picture an example of the entity; it helps most "
+    "on uncertain tracks. A no keeps out the track, and whatever could be a picture of it."
 )
 """What marks do, by decisions 64 and 65."""
 
@@ -226,7 +226,7 @@ def _remarks(result: Result, hits: int, tiles: Sequence[Tile]) -> list[str]:
     if len(tiles) < hits:
         told.append(
             f"These are the first {len(tiles)} of {hits} hits, in the order of the answer. For all of them, "
-            f"write the page with --page-hits {hits} (Library.page: most={hits}), or ask for less at once."
+            f"write the page with --page-hits {hits} (Library.page: most={hits}), or narrow the query."
         )
     if result.uncertain:
         told.append(told_on_page(result.uncertain, result.sql, result.uncertain_of))
@@ -242,7 +242,7 @@ def _tile(number: int, tile: Tile, frame: Frame | NoFrame) -> str:
     if mark is not None:
         data |= {"kind": mark.kind, "number": str(mark.number), "picture": mark.digest}
     attributes = "".join(f' data-{name}="{html.escape(value)}"' for name, value in data.items())
-    stored = "" if tile.stored is None else _picture(tile.stored, "What a yes or no takes")
+    stored = "" if tile.stored is None else _picture(tile.stored, "The picture that a yes or no registers")
     buttons = _BUTTONS if mark is not None else f'<p class="unmarkable">{_text(tile.unmarkable)}</p>'
     return (
         f'<li class="tile" id="hit-{number}" tabindex="-1" aria-label="{_text(what)}"{attributes}>'

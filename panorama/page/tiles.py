@@ -31,11 +31,10 @@ WHERE entity IN ({names}) AND score >= 0 AND track_id IN ({tracks})
 _CLOCKS = "SELECT video, start_clock FROM videos WHERE start_clock IS NOT NULL"
 
 _NO_TRACK = (
-    "The row names no track, so there is nothing to tell the library; "
-    "SELECT frames, moments, tracks and crops name them."
+    "The row names no track, so it cannot be marked; the rows of SELECT frames, moments, tracks and crops do."
 )
 _NO_CROP = "No stored picture of this track is left, so it cannot be an example."
-_NO_NAME = "No entity can have this name, so there is nothing to tell the library."
+_NO_NAME = "No entity can have this name, so the hit cannot be marked."
 
 
 _Thing = tuple[str, int]

@@ -36,7 +36,7 @@ def heif_picture(data: bytes, name: str) -> Any:
         import pi_heif  # imported here, so that only such files need it
     except ImportError as exc:
         raise BadImage(
-            f"{name} is HEIC, which the package pi-heif reads, and that cannot be loaded ({exc}): "
+            f"{name} is HEIC, which needs the package pi-heif, but that cannot be loaded ({exc}): "
             "pip install pi-heif, or save the picture as JPEG"
         ) from exc
     try:
@@ -46,7 +46,7 @@ def heif_picture(data: bytes, name: str) -> Any:
             raise BadImage(f"{name} is {width}x{height}, more than 2^28 pixels; save it smaller")
         picture = file.to_pillow()
     except (ValueError, EOFError, SyntaxError, RuntimeError, OSError, MemoryError, LookupError) as exc:
-        trouble = f"damaged, or of a coding that is not read ({one_line(str(exc).strip())})"
+        trouble = f"damaged, or in an encoding that is not supported ({one_line(str(exc).strip())})"
         raise BadImage(f"{name} is {trouble}; save it as JPEG") from exc
     picture.info.clear()
     return picture

@@ -56,7 +56,7 @@ class Levels:
             return np.asarray(picture, np.uint8)
         own = Levels.of([picture])
         if not own.ranges:
-            raise BadImage(f"{name} holds values that are no numbers (NaN or infinite)")
+            raise BadImage(f"{name} holds values that are not numbers (NaN or infinite)")
         low, high = {**own.ranges, **self.ranges}[_kind(picture)]
         # Single precision is enough; double with its copies would take 16 times the memory of the result.
         even = np.subtract(picture, low, dtype=np.float32)

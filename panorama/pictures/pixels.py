@@ -36,7 +36,7 @@ Pixel = TypeVar("Pixel", bound=np.generic)
 
 ARRAYS = (
     "a picture is (height, width, 3) RGB, or 4 with transparency, as uint8 or as floats from 0 to 1; "
-    "of a grey one: numpy.dstack([grey] * 3)"
+    "convert a grey one: numpy.dstack([grey] * 3)"
 )
 
 
@@ -70,8 +70,8 @@ def unscaled_pixels(data: bytes, name: str = "picture") -> NDArray[Any] | None:
     width, height = told_size(data) or (0, 0)
     if width * height > MOST_PIXELS:
         raise BadImage(
-            f"{name} is {width}x{height} pixels, more than 2^28 (16384x16384), which take too much memory;"
-            " save it smaller, or cut out what it is to show"
+            f"{name} is {width}x{height} pixels, more than the limit of 2^28 (16384x16384);"
+            " save it smaller, or cut out the entity"
         )
     picture = _read_by_opencv(data, name)
     if picture is not None:

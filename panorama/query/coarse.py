@@ -90,6 +90,6 @@ def coarse_remark(segments: NDArray[np.int32], quick: NDArray[np.int32]) -> tupl
         return ()
     was = "was" if count == 1 else "were"
     return (
-        f"{count} of {counted(len(segments), 'video')} asked {was} looked at by keyframes alone (--quick), so"
-        f" the answer is coarse there; look closer with: {command('index', 'PATH')}",
+        f"{count} of {counted(len(segments), 'video')} searched {was} indexed by keyframes alone (--quick),"
+        f" so the answer is coarse there; look closer with: {command('index', 'PATH')}",
     )

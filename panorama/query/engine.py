@@ -148,14 +148,14 @@ class Engine:
         if "\x00" in sql:
             raise QueryError("the statement holds a NUL character", sql, sql.index("\x00"))
         if lone := re.search(r"[\ud800-\udfff]", sql):
-            raise QueryError("the statement holds what is no text in UTF-8", sql, lone.start())
+            raise QueryError("the statement holds a character that is not UTF-8 text", sql, lone.start())
         statement = parse_statement(tokens, sql)
         if isinstance(statement, ShowEntities):
             sql = "SELECT entity, exemplars, negatives, category FROM entities ORDER BY entity"
             tokens = tokenize(sql)
         elif statement is not None:
             raise QueryError(
-                "a statement about entities stands alone, in Library.query; several at once are SELECTs",
+                "run a statement about entities alone, with Library.query; only SELECTs can run together",
                 sql,
                 0,
             )

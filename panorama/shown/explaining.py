@@ -51,7 +51,7 @@ def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) 
     name = library.entity(entity).name
     pictures = library.exemplars(name)
     if all(picture.negative for picture in pictures):
-        only = ", only what it is not" if pictures else ""
+        only = ", only pictures of other things" if pictures else ""
         add = command_of("register", name, behind="IMAGE...")
         raise EntityError(f"{name!r} has no example{only}; add one: {add}")
     if place.video is not None:
@@ -103,7 +103,7 @@ def _tracks_at(library: Library, place: Place) -> list[int]:
     rows = library.query(sql, [place.video, at]).fetchall()
     if not rows:
         nearest = library.query(near, [place.video, at]).fetchall()
-        there = f"the nearest is there from {nearest[0][0]}" if nearest else "it has none"
+        there = f"the nearest one lasts from {nearest[0][0]}" if nearest else "it has none"
         raise UsageError(f"no track of {place.video} covers {where}; {there}")
     return [int(row[0]) for row in rows]
 

@@ -20,9 +20,9 @@ NEAR = 120
 """Decode on to frames at most this far ahead; for others seek, which starts at a keyframe as far before."""
 
 GONE = "The file of this video is gone. If it was moved, index it where it is now."
-UNREAD = "The file of this video cannot be read there."
+UNREAD = "The file of this video cannot be read at this point."
 UNKNOWN = "The library has no video of this name."
-LOST = "The file of this video is damaged there: the frame that was indexed does not decode any more."
+LOST = "The file of this video is damaged at this point: the indexed frame no longer decodes."
 
 Stamps = Mapping[tuple[str, int], int]
 """(video, frame) -> pts, as returned by `TrackBoxes.stamps`."""

@@ -34,10 +34,10 @@ class Place:
         ways = [self.track_id, self.crop_id, self.seconds, self.frame]
         if sum(way is not None for way in ways) != 1:
             raise UsageError(
-                "say in one way which track is meant: a video and a time or a frame, a track_id, or a crop_id"
+                "name the track in one way: by a video and a time or a frame, a track_id, or a crop_id"
             )
         if (self.seconds is not None or self.frame is not None) and self.video is None:
-            raise UsageError("a time or a frame goes with a video")
+            raise UsageError("a time or a frame needs a video")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +165,12 @@ class Why:
         rival = self.look_alike
         if self.denied is not None:
             parts.append(
-                f"It could be a picture of {self.denied.source}, which was said not to be {self.entity!r}."
+                f"It could be a picture of {self.denied.source}, which was marked as not {self.entity!r}."
             )
         elif rival is not None and self.unlike is not None and self.unlike > self.own:
             parts.append(
                 f"The look-alike {rival.source} fits better than any example"
-                f" ({self.unlike:.3f} against {self.own:.3f}, 0 being strangers): twice its lead is lost."
+                f" ({self.unlike:.3f} against {self.own:.3f}; strangers are at 0): it loses twice its lead."
             )
         other = self.runner_up
         if other is not None and self.band != "accepted" and other.band == "accepted":
@@ -193,12 +193,12 @@ def _border_text(why: Why) -> str:
     border = max(last.high, last.floor)
     if why.pointed_at is not None and why.alone < border:
         return (
-            f"Accepted {where}: an example was cut from this track, {why.pointed_at.source}; its score is"
-            f" {last.score:.3f}. By itself it scores {why.alone:.3f} and would be accepted from {border:.3f}."
+            f"Accepted {where}: an example was cut from this track, {why.pointed_at.source}; the score is"
+            f" {last.score:.3f}. Without that it scores {why.alone:.3f}, below the border of {border:.3f}."
         )
     if why.band == "accepted" and why.alone < border:
         return (
-            f"Accepted {where}: it continues, in time and place, a track of its shot that was accepted; its"
+            f"Accepted {where}: it continues, in time and place, an accepted track of the same shot; its"
             f" score is {last.score:.3f}."
         )
     if why.band == "accepted":
@@ -221,5 +221,5 @@ def _border_text(why: Why) -> str:
     return (
         f"Uncertain {where}: by itself it scores {why.alone:.3f} and would be accepted from {last.high:.3f},"
         f" but {best} scores {score:.3f}, not counting examples that were cut from it, and {last.floor:.3f}"
-        f" is needed to come near enough to that. What stands back so has a lower score, {last.score:.3f}."
+        f" is needed to be near enough to that. Being so far behind lowers its score to {last.score:.3f}."
     )

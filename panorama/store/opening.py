@@ -50,7 +50,7 @@ def opened(path: str | Path, write: bool) -> Place:
     if taken:
         kind = "a folder with something else in it" if root.is_dir() else "a file"
         raise LibraryNotFound(
-            f"{root} is no library but {kind}; name a library, or a new or empty folder for one"
+            f"{root} is not a library but {kind}; name a library, or a new or empty folder for one"
         )
     if not found:
         named = shell_word(str(root))

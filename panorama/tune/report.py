@@ -114,7 +114,7 @@ class TuneReport:
         if usual is None:
             return
         if self.profile.settings == USUAL:
-            yield "it is the default: nothing that does less answers as well on this sample"
+            yield "this is the default: no setting that does less answers as well on this sample"
             return
         faster = self.model.speed(self.profile.settings) / self.model.speed(USUAL)
         yield (
@@ -131,7 +131,7 @@ class TuneReport:
         faster = self.model.speed(shallow.settings) / self.model.speed(chosen)
         yield (
             f"with --depth 1 it would be {faster:.2f} times as fast and lose {shallow.loss:.1%}; the first "
-            "question about an entity would embed the crops that it is not sure of"
+            "query for an entity would then embed the crops that it is not sure of"
         )
 
     def _measured(self) -> list[str]:
@@ -157,7 +157,7 @@ class TuneReport:
             f"loss: 1 - average precision of the frames in which the densest setting finds {self.things} "
             "things"
             + (
-                ", or the share of reviewed answers told otherwise beyond it, if that is larger"
+                ", or, if larger, the share of reviewed answers decided otherwise beyond that setting's"
                 * self.review.counts
             ),
             *self._reviewed(),

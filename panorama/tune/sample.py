@@ -129,7 +129,7 @@ def choose_stretches(
         except VideoError as exc:
             unread.append(str(exc))
     if not stretches:
-        raise VideoError(f"none of the videos tried can be read: {unread[0]}")
+        raise VideoError(f"none of the videos can be read: {unread[0]}")
     return stretches, [*(why for _, why in found.unreadable), *unread]
 
 
@@ -209,8 +209,8 @@ def decode_sample(stretches: Sequence[Stretch], threads: int, side: int) -> Deco
             pictures += [frame.rgb(*small_size(reader.info, side)) for frame in kept]
     if round(video_seconds) < LEAST_SECONDS:  # round, since stretches end with whole frames
         raise UsageError(
-            f"the sample is {video_seconds:.2g} s of video, too short to judge settings by, and they stay as"
-            f" they are; name at least {LEAST_SECONDS} s of footage, better a minute of what happens"
+            f"the sample is {video_seconds:.2g} s of video, too short to judge settings by, so they stay as"
+            f" they are; name at least {LEAST_SECONDS} s of footage, better a minute with some action"
         )
     return Decoded(video_seconds, wall, processor, frames, tuple(pictures))
 
@@ -292,7 +292,7 @@ def loss_between(dense: Answers, other: Answers) -> float:
             losses.append(1 - average_precision(scores, np.array([f in truth for f in frames])))
     if not losses:
         raise UsageError(
-            "nothing was found in the sample that could be followed and found again, so settings cannot be "
+            "nothing was found in the sample that could be tracked and found again, so settings cannot be "
             "judged and stay as they are; name footage in which something happens, or try --seconds 300"
         )
     beyond = (other.otherwise or 0.0) - (dense.otherwise or 0.0)

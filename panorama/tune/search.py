@@ -142,7 +142,7 @@ def _check(seconds: float, most_loss: float | None, least_speed: float | None) -
     if not LEAST_SECONDS <= seconds <= 3600:
         raise UsageError(f"--seconds is between {LEAST_SECONDS} and 3600, got {seconds:g}")
     if least_speed is not None and not 0 < least_speed < 1e6:
-        raise UsageError(f"--speed is how many times as fast as real time, above 0, got {least_speed:g}")
+        raise UsageError(f"--speed is a multiple of real time, above 0, got {least_speed:g}")
 
 
 class _Bench:
@@ -210,7 +210,7 @@ class _Bench:
         loss = self.loss(settings)
         if settings.depth is None and self._embedder.exits > 1:
             self.loss(replace(settings, depth=1))  # reported next to the choice: it makes queries slower
-        self._tell(f"timing {describe(settings)} in turn with what predicts it ...")
+        self._tell(f"timing {describe(settings)} in turn with the runs that predict it ...")
         for _ in range(TURNS):
             for each in dict.fromkeys((DENSEST, settings, SPARSEST)):
                 self._turn(each).store.close()

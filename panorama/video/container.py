@@ -237,7 +237,7 @@ class ContainerReader(VideoReader):
             if index is None or index <= previous:
                 # Frames come in presentation order, so one with a repaired stamp follows the previous frame.
                 if keyframes_only or not 0 <= previous < len(pts_of) - 1:
-                    report.note(f"a frame at pts {decoded.pts} is not among the packets and was left out")
+                    report.note(f"a frame at pts {decoded.pts} belongs to no packet and was left out")
                     continue
                 index = previous + 1
             previous = index

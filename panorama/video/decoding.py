@@ -165,7 +165,7 @@ def _opened_again(path: Path, unedited: bool = False) -> InputContainer:
     try:
         return open_container(path, unedited)
     except av.FFmpegError as exc:
-        raise VideoOpenError(f"{path} was opened before and cannot be now: {exc.strerror or exc}") from exc
+        raise VideoOpenError(f"{path} can no longer be opened: {exc.strerror or exc}") from exc
 
 
 def _unedited_packets(source: Source) -> int:

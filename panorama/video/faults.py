@@ -46,10 +46,10 @@ class Faults:
         if self.first is not None:
             why = self.first.strerror or self.first
             is_gone = isinstance(self.first, (FileNotFoundError, NotADirectoryError))
-            when = "if its drive is gone, try again when it is back"
+            when = "if its drive was disconnected, try again when it is back"
             raise VideoError(
                 f"{path} could not be read to its end: {why};"
-                f" {when if is_gone else 'try again when its drive answers'}"
+                f" {when if is_gone else 'try again when its drive responds'}"
             ) from self.first
 
 

@@ -309,7 +309,7 @@ def check_name(path: Path) -> None:
     try:
         str(path).encode()
     except UnicodeEncodeError as exc:
-        raise VideoOpenError(f"{path} has a name that is no text in UTF-8; rename the file") from exc
+        raise VideoOpenError(f"{path} has a name that is not UTF-8 text; rename the file") from exc
 
 
 def is_gone(path: Path) -> bool:

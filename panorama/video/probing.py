@@ -45,7 +45,7 @@ DENSE_FORMATS = frozenset({"matroska,webm", "flv"})
 BLOCK_FORMATS = frozenset({"mpegts"})
 # An edit list, for example from trimming, says which part of the video is shown; the rest is not read.
 EDITED_FORMATS = frozenset({"mov,mp4,m4a,3gp,3g2,mj2"})
-SINGLE = "is a single picture, not a video; its folder can be read as one: name that instead"
+SINGLE = "is a single picture, not a video; to read its folder as a video, name the folder"
 NO_TIMESTAMPS = 0x80
 """FFmpeg's AVFMT_NOTIMESTAMPS, a flag of streams without a container."""
 LOOKED_AHEAD_PACKETS = 32
@@ -204,7 +204,7 @@ def _video_stream(container: InputContainer, path: Path) -> VideoStream:
     best = container.streams.best("video")
     stream = best if isinstance(best, VideoStream) and best in moving else moving[0]
     if stream.codec_context is None:
-        raise VideoOpenError(f"{path} holds video in a format that no decoder is known for")
+        raise VideoOpenError(f"{path} holds video in a format that has no decoder here")
     return stream
 
 
@@ -398,7 +398,7 @@ def read_packets(
             searched += 1
             if searched == 1:
                 report.lost_packets += 1
-                report.note(f"{READ_ERROR}: a stretch of the file holds nothing that can be read")
+                report.note(f"{READ_ERROR}: a stretch of the file holds no readable data")
             if searched > MAX_READ_ERRORS + container.size // SEARCHED_BYTES:
                 return
         except av.FFmpegError as exc:

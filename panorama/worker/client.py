@@ -218,17 +218,17 @@ def _ended(process: subprocess.Popen[bytes] | None, why: BaseException | None) -
     if why is not None:
         how = f"its answer could not be read: {type(why).__name__}: {why}"
     elif status == -9:
-        how += ", which the system sends where memory runs out"
+        how += ", which the system sends when memory runs out"
     return ModelError(
-        f"the process that runs the networks ended ({how}); what was committed is kept. Run it again, or "
-        f"with {ENVIRONMENT}=1 to do all in one process"
+        f"the process that runs the networks ended ({how}); what was committed is kept. Run the command "
+        f"again, or with {ENVIRONMENT}=1 to do everything in one process"
     )
 
 
 def _not_started(error: Exception) -> ModelError:
     return ModelError(
-        f"no process for the networks could be started ({error}); let more be started, or run it with "
-        f"{ENVIRONMENT}=1 to do all in one process"
+        f"no process for the networks could be started ({error}); raise the limit on processes, or run with "
+        f"{ENVIRONMENT}=1 to do everything in one process"
     )
 
 

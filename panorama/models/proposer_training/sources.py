@@ -118,7 +118,7 @@ def open_store(data: Path, cache: Path, settings: dict[str, Any], say: Callable[
     known = json.loads(index.read_text(encoding="utf-8"))
     if known["settings"] != settings:
         raise ModelError(
-            f"{cache} was built with other settings {known['settings']}; delete it to build it anew"
+            f"{cache} was built with other settings {known['settings']}; delete it to build it again"
         )
     return Store(
         Packed.open(cache / "scenes"),

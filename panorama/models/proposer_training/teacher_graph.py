@@ -133,14 +133,14 @@ def _even(pads: Sequence[int]) -> tuple[int, int]:
     """Padding (top, left); the bottom and right must have the same."""
     top, left, bottom, right = pads
     if (top, left) != (bottom, right):
-        raise ModelError(f"a teacher whose layers are padded by {list(pads)}: unlike on two sides")
+        raise ModelError(f"a teacher whose layers are padded unevenly, by {list(pads)}, is not supported")
     return top, left
 
 
 def _resize(x: Tensor, *rest: Tensor | None, mode: bytes, **_: Any) -> Tensor:
     scales = rest[1] if len(rest) > 1 else None
     if mode != b"nearest" or scales is None or scales.tolist() != [1, 1, 2, 2]:
-        raise ModelError("a teacher that resizes maps otherwise than to twice their size by the nearest")
+        raise ModelError("a teacher may resize maps only to twice their size, by nearest neighbour")
     return F.interpolate(x, scale_factor=2.0, mode="nearest")
 
 

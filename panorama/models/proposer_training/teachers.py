@@ -39,14 +39,14 @@ def read_teacher(path: Path) -> Any:
         import onnxruntime  # noqa: F401  # the extra brings both; require both even if only one is used
     except ImportError as exc:
         how = "pip install 'panorama-video[teachers]'"
-        raise MissingExtra(f"training the proposer asks a teacher: {how}") from exc
+        raise MissingExtra(f"training the proposer needs a teacher: {how}") from exc
     if not path.is_file():
         raise ModelError(f"no teacher {path}; the data folder holds it as teachers/yolox_nano.onnx")
     model = onnx.load(str(path))
     made = {name for node in model.graph.node for name in node.output}
     absent = [name for name in TAPS if name not in made]
     if absent:
-        raise ModelError(f"{path} is another export than expected: it has no {', '.join(absent)}")
+        raise ModelError(f"{path} is not the expected export: it has no {', '.join(absent)}")
     return model
 
 

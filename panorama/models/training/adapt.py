@@ -133,11 +133,11 @@ def _verdict(result: Mapping[str, Any], deepest: str, share: float, after: float
             f"of what was held back), with a share of {share:g} of what was learned"
         )
     why = (
-        "no share of what was learned is surely better on the things that choose"
+        "no share of what was learned is surely better on the things to choose by"
         if not share
         else f"with the share {share:g}, what was held back is found worse: {before:.3f} to {after:.3f}"
     )
-    return f"this data did not help; the model is left as it was, and none was written: {why}"
+    return f"this data did not help, so no model was written and yours is unchanged: {why}"
 
 
 def write_turned(start: ModelFolder, out: Path, recipe: Path, maps: NDArray[np.float64]) -> None:
@@ -197,14 +197,14 @@ def read_parts(
     for part, some in parts.items():
         if not some:
             raise UsageError(
-                f"{root / table['csv']} has no picture with held = {part}; train anew without it"
+                f"{root / table['csv']} has no picture with held = {part}; train again without that table"
             )
     counts = {part: together(parts[part]) for part in (CHOOSE, JUDGE)}
     for part, taking_part in counts.items():
         if not _any_asks(parts[part], taking_part):
             raise UsageError(
-                f"{root / table['csv']} has nothing with held = {part} that is seen at another moment, too; "
-                "train anew with more footage or pictures"
+                f"{root / table['csv']} has nothing with held = {part} that is seen at more than one moment; "
+                "train again with more footage or pictures"
             )
     found = {part: _seen(some, root, model, counts.get(part)) for part, some in parts.items()}
     cohort = model.cohort()
@@ -241,8 +241,8 @@ def _refuse_timeless(rows: Sequence[Mapping[str, str]], table: Path) -> None:
     """
     if any(row.get("moment") and not row.get("clip") for row in rows if row.get("held") in (CHOOSE, JUDGE)):
         raise UsageError(
-            f"{table} does not say when the tracks of named things were seen, as tables of earlier versions: "
-            "a thing would be found at the same moment. Begin anew in a new folder"
+            f"{table}, of an earlier version, does not say when the tracks of named things were seen, so a "
+            "thing would be found at the same moment. Start again in a new folder"
         )
 
 

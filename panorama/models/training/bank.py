@@ -168,8 +168,8 @@ def _refuse_other_views(out: Path, facts: Mapping[str, Any]) -> None:
     if (out / BASIS).is_file() or any(out.glob("shard-*")):
         if not made.is_file():
             raise UsageError(
-                f"{out} does not say how its views were made, as those of earlier versions: delete it, and"
-                " they are made again"
+                f"{out}, of an earlier version, does not say how its views were made: delete it, and they"
+                " are made again"
             )
         refuse_another(json.loads(made.read_text(encoding="utf-8")), facts, str(out))
     made.write_text(json.dumps(facts, indent=1), encoding="utf-8")

@@ -21,8 +21,8 @@ BEGUN, BEFORE = "begun_with", "before"
 """Keys of a checkpoint's metadata: the facts, and what was measured before the first step."""
 
 UNKNOWN = (
-    "{path} does not say what its training was begun with, as those of earlier versions: it goes on with the"
-    " recipe as it is now, which cannot be compared"
+    "{path}, of an earlier version, does not say what its training began with: it continues with the recipe"
+    " as it is now, which cannot be compared"
 )
 
 
@@ -47,8 +47,8 @@ def refuse_another(made: Mapping[str, Any], asked: Mapping[str, Any], what: str)
         there, wanted = (json.dumps(facts.get(name)) for facts in (made, asked))
         if there != wanted:
             raise UsageError(
-                f"{what} was made with {name} = {there}, and {wanted} is asked for now: go on with what it"
-                " was made with, or name a new folder"
+                f"{what} was made with {name} = {there}, and {wanted} is asked for now: use the earlier"
+                " value, or name a new folder"
             )
 
 
@@ -82,8 +82,8 @@ def effective(recipe: Path, changes: Mapping[str, int]) -> str:
         told = {}
     if told != plan:
         raise ModelError(
-            f"{recipe}: {' and '.join(changes)} cannot be replaced in [training] as it is written; state them"
-            " there, one a line"
+            f"{recipe}: {' and '.join(changes)} cannot be replaced in [training] as it is written; put each"
+            " on a line of its own"
         )
     return text
 

@@ -86,8 +86,7 @@ def crew(work: Work, count: int, scratch: Path) -> Iterator[Crew]:
             yield Crew(pool, _call_mine, interrupts_ignored)
     except BrokenProcessPool as exc:
         raise ModelError(
-            f"one of {count} processes was ended from outside, maybe for want of memory; fewer --threads need"
-            " less"
+            f"one of {count} processes was killed, maybe because memory ran out; fewer --threads need less"
         ) from exc
     finally:
         shared.unlink(missing_ok=True)

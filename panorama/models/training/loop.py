@@ -288,7 +288,7 @@ class Run:
         tensors |= state_tensors(self.optimisers)
         for name, values in tensors.items():
             if values.is_floating_point() and not bool(torch.isfinite(values).all()):
-                raise ModelError(f"{name} has values that are no numbers at step {self.step}; lower {RATES}")
+                raise ModelError(f"{name} has values that are not numbers at step {self.step}; lower {RATES}")
         tensors["step"] = torch.tensor(self.step)
         part = out / f"{CHECKPOINT}.part"
         whole = {k: v.detach().contiguous().clone() for k, v in tensors.items()}

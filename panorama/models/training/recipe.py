@@ -44,7 +44,7 @@ def check_recipe(plan: Mapping[str, Any], recipe: Path) -> None:
             raise ModelError(f"side in [{name}] of {recipe} is pixels from 1 to {MOST_SIDE}, got {side!r}")
     sources = plan.get("source", [])
     if not isinstance(sources, list) or not sources:
-        raise ModelError(f"the recipe {recipe} has no [[source]] table, so nothing to learn from; {see}")
+        raise ModelError(f"the recipe {recipe} has no [[source]] table to learn from; {see}")
     for table in sources:
         wanted = ("name", "kind", "data", *OF_SOURCES.get(str(table.get("kind")), ()))
         if missing := [entry for entry in wanted if entry not in table]:

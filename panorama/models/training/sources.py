@@ -177,7 +177,7 @@ def _read_csv(table: Mapping[str, Any], root: Path) -> Iterator[dict[str, str]]:
     path = root / table["csv"]
     if not path.is_file():
         raise UsageError(
-            f"source {table['name']!r} needs {path}, which is not there; mend csv or the data folder"
+            f"source {table['name']!r} needs {path}, which is not there; correct csv or the data folder"
         )
     with path.open(newline="", encoding="utf-8") as lines:
         yield from csv.DictReader(lines)

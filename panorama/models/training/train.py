@@ -117,7 +117,7 @@ def train(
     count = len(run.lessons.places)
     say(f"{count} views of {run.lessons.count} identities; step {run.step} of {settings.steps}")
     if not run_training(run, out, mean, std, measure, None if minutes is None else began + minutes * 60):
-        say(f"stopped at step {run.step}; go on with resume")
+        say(f"stopped at step {run.step}; continue with --resume")
     result = run.before | export(run, text, items, views, out, measure)
     result |= {"seconds": time.monotonic() - began, "steps": run.step}
     return _written(result, out)
@@ -152,7 +152,7 @@ def _refuse_another(checkpoint: Path, begun: Mapping[str, Any], say: Callable[[s
         return  # `Run.resume` reports it
     made, _ = read_metadata(checkpoint)
     if made is None:
-        bank = "a bank/ of the same time is to be deleted and made again"
+        bank = "a bank/ of the same time must be deleted; it is made again"
         say(f"{UNKNOWN.format(path=checkpoint)}; {bank}")
     else:
         refuse_another(made, begun, str(checkpoint))

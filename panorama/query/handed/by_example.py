@@ -26,7 +26,7 @@ from panorama.query.stopping import check_stopped
 from panorama.query.text.parameters import GivenPicture
 from panorama.query.text.quoting import quote_text
 
-ELSEWHERE = "ask from a folder that it lies below, or Library.query(..., picture_root=FOLDER)"
+ELSEWHERE = "query from a folder above it, or with Library.query(..., picture_root=FOLDER)"
 """The next step for a picture that lies outside the picture root."""
 
 _SIMILARITIES = """

@@ -77,8 +77,8 @@ def promised(
     """
     if len(evidence) != len(calibrations):
         raise AccuracyError(
-            f"{contract} cannot be promised: the calibration that the model ships with was measured on other"
-            f" footage. Run {command('calibrate')}, which measures on this library"
+            f"{contract} cannot be promised: the calibration that ships with the model was measured on other"
+            f" footage. Run {command('calibrate')} to measure on this library"
         )
     measured_on = min(one.crops for one in evidence)
     if crops > GROWTH * measured_on:
@@ -108,8 +108,8 @@ def promised(
 def no_category(contract: Contract, name: str) -> AccuracyError:
     """The refusal for a category: how similar its members are was not measured."""
     return AccuracyError(
-        f"{contract} cannot be promised: {name!r} is a category, and what a library is calibrated on are"
-        " pictures of one thing each. Ask for it without the promise"
+        f"{contract} cannot be promised: {name!r} is a category, but a library is calibrated on pictures of"
+        " one thing each. Ask for it without the promise"
     )
 
 
@@ -132,13 +132,13 @@ def nothing_found(
         border = last.high if exit == len(kept) else last.low
         scores = last.score(np.array([best[exit], last.normalised(border)]))
         # Tracks of the thing may have dropped out at an earlier exit, where the promise may lose some, too.
-        which = "its best track" if len(best) == 1 else f"the best of the tracks that came to exit {exit}"
-        told = f"{which} scores {scores[0]:.3f}, and {scores[1]:.3f} is where the promise is kept"
+        which = "its best track" if len(best) == 1 else f"the best of the tracks that reached exit {exit}"
+        told = f"{which} scores {scores[0]:.3f}, and the promise needs {scores[1]:.3f}"
     example = command_of("register", name, "--video FILE --at SECONDS --box x1,y1,x2,y2")
     return AccuracyError(
         f"{contract} cannot be promised of {name!r}: {told} for things that look as this library's own tracks"
-        " do. Either it is not in the library, or its examples look unlike it there. Add an example out of a"
-        f" video of this library ({example}), or leave the promise out"
+        " do. Either it is not in the library, or its examples look unlike it there. Add an example from a"
+        f" video of this library ({example}), or leave out the promise"
     )
 
 
@@ -146,9 +146,9 @@ def only_pointed_at(contract: Contract, name: str) -> AccuracyError:
     """The refusal of a recall if the only accepted tracks are those that examples were cut from."""
     example = command_of("register", name, "--video FILE --at SECONDS --box x1,y1,x2,y2")
     return AccuracyError(
-        f"{contract} cannot be promised of {name!r}: all that is accepted are tracks that somebody pointed"
-        " at, and no example finds one that it was not cut from, which would tell how the rest is found. Add"
-        f" an example of another of its tracks ({example}), or leave the promise out"
+        f"{contract} cannot be promised of {name!r}: the only accepted tracks are those that its examples"
+        " were cut from, and no example finds another one, which would tell how the rest is found. Add an"
+        f" example from another of its tracks ({example}), or leave out the promise"
     )
 
 

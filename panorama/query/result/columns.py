@@ -72,7 +72,7 @@ def _with_ends(table: pa.Table, types: Sequence[str]) -> pa.Table:
     """The plain table; QueryError for an infinite date or time, which would turn into a year."""
     for name, column in zip(table.column_names, table.columns, strict=True):
         if is_endless(column):
-            raise _lacks(name, "infinity, which data frames have not as a date or a time")
+            raise _lacks(name, "infinity, which data frames cannot hold as a date or a time")
     return plain_table(table, types)
 
 
@@ -170,7 +170,7 @@ def _durations(array: pa.Array, name: str) -> pa.Array:
     try:
         return pa.array(_values(array, name), pa.duration("us"))
     except (pa.ArrowInvalid, OverflowError) as exc:
-        raise _NoTypeError("an INTERVAL that is too long for a duration of files and data frames") from exc
+        raise _NoTypeError("an INTERVAL that is too long for the durations of files and data frames") from exc
 
 
 def _whole(array: pa.Array, name: str) -> pa.Array:
@@ -183,12 +183,12 @@ def _whole(array: pa.Array, name: str) -> pa.Array:
         return pa.array(_values(array, name), _LARGEST)
     except (pa.ArrowInvalid, OverflowError, ValueError) as exc:
         raise _NoTypeError(
-            f"a whole number of more than the {_LARGEST.precision} digits that files and data frames have"
+            f"a whole number of more than the {_LARGEST.precision} digits that files and data frames can hold"
         ) from exc
 
 
 def _refused(array: pa.Array, name: str) -> pa.Array:
-    raise _NoTypeError(f"a {name}, which is no type of files and data frames")
+    raise _NoTypeError(f"a {name}, a type that files and data frames do not have")
 
 
 _PLAIN: dict[str, Callable[[pa.Array, str], pa.Array]] = {

@@ -236,8 +236,8 @@ class Result:
     def __getitem__(self, index: int | slice) -> Row | list[Row]:
         if isinstance(index, str):
             raise UsageError(
-                f"a result is read by rows: [row[{index!r}] for row in result]; "
-                f"a whole column: result.arrow()[{index!r}], or of result.df()"
+                f"a result is indexed by row: [row[{index!r}] for row in result]; "
+                f"for a whole column: result.arrow()[{index!r}] or result.df()[{index!r}]"
             )
         return self._all()[index]
 

@@ -221,8 +221,8 @@ class Binder:
         branches = spread(self.bind(side, Scope(scope.conditions)), self._query)
         if not all(branch.looks_for_something for branch in branches):
             raise QueryError(
-                f"each side of {' and '.join(sequence.kinds)} is a condition on an entity, in brackets with "
-                "what belongs to it: (entity = 'X' AND score >= 0.8)",
+                f"each side of {' and '.join(sequence.kinds)} must be a condition on an entity, in brackets "
+                "with what belongs to it: (entity = 'X' AND score >= 0.8)",
                 self._query.sql,
                 sequence.start,
             )
@@ -275,7 +275,7 @@ class Binder:
         if self._query.target == "moments" and mixed:
             names = ", ".join(sorted(mixed))
             raise QueryError(
-                f"in SELECT moments, score, band and places stand in conditions of their own, not by {names}",
+                f"in SELECT moments, put score, band and places in separate conditions, not with {names}",
                 self._query.sql,
                 leaf.start,
             )

@@ -149,13 +149,13 @@ def clock_test(node: exp.Expr, is_interval: bool) -> ClockTest:
         return ClockTest(_between(_constant(node.args["low"]), _constant(node.args["high"])))
     sign = SIGNS.get(type(node))
     if sign is None:
-        raise ClockError("wall-clock text is compared with time by <, <=, >, >=, =, <> or BETWEEN")
+        raise ClockError("compare time with wall-clock text by <, <=, >, >=, =, <> or BETWEEN")
     if is_time(node.this):
         value = _constant(node.expression)
     elif is_time(node.expression):
         value, sign = _constant(node.this), MIRRORED[sign]
     else:
-        raise ClockError("wall-clock text is compared with time itself: time >= '10:00'")
+        raise ClockError("compare wall-clock text with time itself: time >= '10:00'")
     if sign in ("=", "<>"):
         return ClockTest(_exactly(value, is_interval), sign == "<>")
     if (sign in (">", ">=") and value.value == DAY_SECONDS) or (sign == "<" and value.value == 0):
@@ -209,7 +209,7 @@ def _constant(node: exp.Expr) -> _Constant:
         moment = None
     if moment is None or moment.tzinfo is not None or not _DATE.match(text):
         zoned = moment is not None and moment.tzinfo is not None
-        named = "names a zone" if zoned else "is no wall-clock time"
+        named = "names a zone" if zoned else "is not a wall-clock time"
         raise ClockError(f"{text!r} compared with time {named}: write {FORMS}")
     is_day = _DATE.fullmatch(text) is not None
     return _Constant(moment, is_day and kind in (None, exp.DType.DATE))
@@ -221,7 +221,7 @@ def _exactly(constant: _Constant, is_interval: bool) -> Window:
         return Instants(value, value + timedelta(days=1))
     if not is_interval:
         raise ClockError(
-            "hardly any frame is shown at that very instant; write time BETWEEN ... AND ..., or >= and <"
+            "hardly any frame has exactly this time; write time BETWEEN ... AND ..., or >= and <"
         )
     return _window(_begin(value), _begin(value), False, True)
 

@@ -63,7 +63,9 @@ def check_names(query: Query, context: Context) -> Query:
             )
         pairs = [name for name in leaf.calls & PREDICATES.keys() if PREDICATES[name].kind == "pair"]
         if pairs and pair_of(leaf) is None:
-            raise QueryError(f"{pairs[0]} is a condition of its own: AND, OR, NOT", query.sql, leaf.start)
+            raise QueryError(
+                f"{pairs[0]} is a condition in itself: combine it with AND, OR, NOT", query.sql, leaf.start
+            )
     return query
 
 
@@ -78,7 +80,7 @@ def check_columns(query: Query, context: Context) -> Query:
         if name == "time":
             guess = f" Rows of {query.target} are intervals: start_time, end_time"
         if name == "similarity" and query.target in ("tracks", "crops"):
-            guess = " It returns similarity where the condition or ORDER BY asks for it: similarity('a.jpg')"
+            guess = " It returns similarity if the condition or ORDER BY uses it: similarity('a.jpg')"
         raise QueryError(f"{told}{'.' * bool(guess)}{guess}", query.sql, place)
     return query
 
@@ -102,7 +104,7 @@ def check_sequences(query: Query, context: Context) -> Query:
     if query.condition is not None and query.target != "moments":
         for sequence in _sequences(query.condition):
             raise QueryError(
-                f"{sequence.kinds[0]} stands between moments: write SELECT moments WHERE ...",
+                f"{sequence.kinds[0]} joins moments: write SELECT moments WHERE ...",
                 query.sql,
                 sequence.start,
             )
@@ -131,7 +133,9 @@ def resolve_entities(query: Query, context: Context) -> Query:
         for name in pair_of(leaf) or _compared(leaf.node, "entity"):
             if not isinstance(name, str):
                 raise QueryError(
-                    f"entity is a name in single quotes: entity = '{name}', not {name}", query.sql, leaf.start
+                    f"write entity as a name in single quotes: entity = '{name}', not {name}",
+                    query.sql,
+                    leaf.start,
                 )
             if name not in query.entities:
                 error = UnknownEntity(no_entity(name, query.entities))
@@ -195,7 +199,7 @@ def check_terms(query: Query, context: Context) -> Query:
     """Check that an accuracy concerns one entity only, and that no time limit is combined with an absence."""
     if query.budget_seconds is not None and any(branch.needs_absence for branch in query.branches):
         raise QueryError(
-            "WITHIN n SECONDS returns what was found in time; NOT and IS NULL need the whole search",
+            "WITHIN n SECONDS may stop the search early, but NOT and IS NULL need all of it",
             query.sql,
             query.start,
         )
@@ -205,11 +209,11 @@ def check_terms(query: Query, context: Context) -> Query:
     for branch in query.branches:
         others = branch.unseen or branch.sequences or branch.unsequenced
         if len(branch.seen) != 1 or others or branch.seen[0].pair:
-            message = "is promised of one entity, not of NOT, AND or a sequence of entities"
+            message = "can be promised only for one entity, not for NOT, AND or a sequence of entities"
         elif branch.seen[0].source != "known":
             message = "needs an entity: entity = 'X'"
         elif not branch.seen[0].calibrated:
-            message = "decides what is accepted; leave out the condition on score or band"
+            message = "decides by itself what is accepted; leave out the condition on score or band"
     if message:
         raise QueryError(f"{query.contract} {message}", query.sql, query.contract.start)
     return query

@@ -158,7 +158,8 @@ def _leaf(node: exp.Expr, reading: Reading) -> Leaf:
         if column.table:
             where = column.meta.get("start", column.this.meta.get("start", start))
             raise QueryError(
-                f"columns stand alone in the shorthand: {column.name}, not {column.table}.{column.name}"
+                f"write columns of the shorthand without a table: {column.name}, not"
+                f" {column.table}.{column.name}"
                 f"{meant_text(reading.sql, where, column.name)}",
                 reading.sql,
                 where,

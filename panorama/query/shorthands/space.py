@@ -119,7 +119,7 @@ def call_sql(call: Call) -> str:
     _check_shape(call, shape)
     if predicate.kind == "shape":
         if option and option not in _ANCHORS:
-            call.refuse(f"a box is inside by its 'foot' or its 'centre', got {option!r}")
+            call.refuse(f"inside tests a box's 'foot' or 'centre', got {option!r}")
         sql = f"{SCHEMA}.inside({quote_text(shape)}, {of}video, {_point(of, option or 'foot')})"
     else:
         sql = _crossing(call, shape, option or "any", of)
@@ -135,7 +135,7 @@ def _crossing(call: Call, shape: str, way: str, of: str) -> str:
     if way not in _WAYS:
         call.refuse(f"a line is crossed 'in', 'out' or 'any' way, got {way!r}")
     if call.target == "crops":
-        call.refuse("a crop does not move: ask crosses of frames, moments or tracks")
+        call.refuse("a crop does not move: use crosses with frames, moments or tracks")
     arguments = f"{quote_text(shape)}, {_WAYS.index(way)}, video, {_point('from_')}, {_point('')}"
     if call.target is not None:
         return f"{SCHEMA}.crosses({arguments})"
@@ -158,7 +158,7 @@ def _pair(call: Call, predicate: Predicate) -> str:
             call.refuse(f"outside of the shorthand {call.name} compares two relations: {call.name}(a, b)")
         call.refuse_usage()
     if call.target == "crops":
-        call.refuse(f"crops are not taken at the same time: ask {call.name} of frames, moments or tracks")
+        call.refuse(f"crops are not taken at the same time: use {call.name} with frames, moments or tracks")
     if any(math.isnan(value) for value in numbers):
         call.refuse(f"{call.name} takes a number of pixels, got nan: {predicate.usage}")
     sql = predicate.sql.format(*(f"({quote_number(value)})" for value in numbers))
@@ -173,7 +173,7 @@ def _check_shape(call: Call, name: str) -> None:
     if name not in shapes:
         call.refuse(unknown("zone or line", name, sorted(shapes), command("zones")))
     if call.name == "inside" and shapes[name] == {"line"}:
-        call.refuse(f"{name!r} is a line: things cross it, and are inside a zone")
+        call.refuse(f"{name!r} is a line: use crosses with lines, and inside with zones")
 
 
 def columns_read(calls: frozenset[str]) -> frozenset[str]:

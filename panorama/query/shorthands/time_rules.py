@@ -72,15 +72,15 @@ def _clock_test(leaf: Leaf, query: Query) -> ClockTest:
 
 def check_moments(query: Query, context: Context) -> Query:
     """Refuse to compare `time` with a computed date: it is unclear whether that means the whole day."""
-    column, takes = "clock", "clock takes"
+    column, takes = "clock", "clock"
     if query.target in OVERLAP_TARGETS:
-        column, takes = "start_clock", "start_clock and end_clock take"
+        column, takes = "start_clock", "start_clock and end_clock"
     for leaf in query.every_leaf():
         if "time" in leaf.columns and leaf.node is not None and names_moment(leaf.node):
             if _asks_clock(leaf):
                 continue
             raise QueryError(
-                "time is compared with numbers and with wall-clock text; what is computed of the wall clock"
+                "compare time only with numbers and wall-clock text; computed dates and times are for"
                 f" {takes}: {column} >= today() - 7, {column} > now() - INTERVAL 1 DAY",
                 query.sql,
                 column_position(leaf, "time"),
@@ -183,8 +183,8 @@ def _overlap_leaf(leaf: Leaf, query: Query, negated: bool) -> Leaf:
     comparisons = time_comparisons(leaf)
     if comparisons is None:
         raise QueryError(
-            f"in SELECT {query.target}, time is compared with numbers: time BETWEEN 60 AND 90, time < 5; "
-            "start_time and end_time take any condition, and of the wall clock start_clock and end_clock",
+            f"in SELECT {query.target}, compare time only with numbers: time BETWEEN 60 AND 90, time < 5; "
+            "start_time, end_time, start_clock and end_clock (wall clock) take any condition",
             query.sql,
             column_position(leaf, "time"),
         )

@@ -260,8 +260,8 @@ class Rewriter:
     def _compared(self, extension: Extension) -> tuple[Named | int, str | None]:
         """The picture or crop in a call of similarity, and the relation whose rows are compared, if named."""
         usage = (
-            "similarity takes one picture in single quotes, or the crop_id of one crop, as a constant; behind"
-            " it, where there are several, the name of a relation"
+            "similarity takes one picture in single quotes or one crop_id, as a constant; if several"
+            " relations could be meant, also the name of one"
         )
         groups = self._argument_tokens(extension)
         if not 1 <= len(groups) <= 2 or not all(groups):
@@ -311,12 +311,12 @@ class Rewriter:
                 return target
             if source is None and len(having) > 1 and not select.is_one(column):
                 names = ", ".join(f"similarity(..., {s.node.alias_or_name})" for s in having)
-                raise QueryError(f"say of which relation: {names}", self._sql, extension.start)
+                raise QueryError(f"name the relation: {names}", self._sql, extension.start)
             if source is None and having:
                 return target
         if source is not None or select.is_outermost:
             raise QueryError(
-                "similarity is that of a crop or a track: ask it of crops, tracks, detections, sightings or"
+                "only crops and tracks have a similarity: use it on crops, tracks, detections, sightings or"
                 " moments",
                 self._sql,
                 extension.start,
@@ -356,9 +356,9 @@ class Rewriter:
         if relation.lower() not in {token.text.lower() for token in around}:
             return told
         return (
-            f"{told}, and similarity is asked only of what stands there. Ask where {relation!r} is read,"
-            f" FROM (SELECT *, similarity('a.jpg') AS alike FROM tracks) {relation}, and here use"
-            f" {relation}.alike"
+            f"{told}, and similarity works only on relations there. Compute it where {relation!r} is read,"
+            f" FROM (SELECT *, similarity('a.jpg') AS alike FROM tracks) {relation}, and use"
+            f" {relation}.alike here"
         )
 
     def _verified(self, extension: Extension) -> str:

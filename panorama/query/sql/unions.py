@@ -93,10 +93,10 @@ def _told(operation: str, left: Query, right: Query) -> str:
     named = _named(left, right)
     if named is not None:
         same = ", ".join((left.target, *named))
-        return f"{both}. Name the same on both sides: SELECT {same} WHERE ... {operation} SELECT {same} ..."
+        return f"{both}. Name the same columns on both: SELECT {same} WHERE ... {operation} SELECT {same} ..."
     if operation == "UNION":
-        return f"{both}. UNION BY NAME puts them under their names, empty where a side has none"
-    return f"{both}. Ask both for the same"
+        return f"{both}. UNION BY NAME matches columns by name, with NULL where a side lacks one"
+    return f"{both}. Select the same columns on both"
 
 
 def _named(left: Query, right: Query) -> tuple[str, ...] | None:

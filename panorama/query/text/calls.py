@@ -77,7 +77,7 @@ def refuse_calls(tokens: list[Token], sql: str, table_functions: Callable[[], fr
             _check_text(tokens, i, sql, table_functions)
         if name in _REFUSED_VIEWS or (called and _is_refused(name, table_functions)):
             raise QueryError(
-                f"{name} is refused: a query reads the library's relations and nothing else", sql, token.start
+                f"{name} is refused: a query reads only the library's relations", sql, token.start
             )
 
 
@@ -91,7 +91,7 @@ def _refuse_setting(tokens: list[Token], call: int, sql: str) -> None:
     # More after the text could turn it into another name.
     alone = [token.token_type for token in inside] == [TokenType.STRING, TokenType.R_PAREN]
     if named not in _SHOWN_SETTINGS or not alone:
-        given = repr(named) if alone else "all but one name in quotes"
+        given = repr(named) if alone else "anything but one name in quotes"
         raise QueryError(
             f"current_setting is refused for {given}; it shows {', '.join(sorted(_SHOWN_SETTINGS))}",
             sql,
@@ -113,4 +113,4 @@ def _check_text(
             except QueryError as error:
                 raise QueryError(error.args[0], sql, token.start) from error
         elif token.token_type not in (TokenType.L_BRACKET, TokenType.R_BRACKET, TokenType.COMMA):
-            raise QueryError(f"{name} is refused but for a text written out in quotes", sql, token.start)
+            raise QueryError(f"{name} takes only a text written out in quotes", sql, token.start)

@@ -87,7 +87,7 @@ class Panorama(DuckDB):
                     if self._ends_column():
                         continue
                 self.raise_error(
-                    f"Expected names of columns behind SELECT {target}, as in SELECT {target}, band WHERE"
+                    f"Expected names of columns after SELECT {target}, as in SELECT {target}, band WHERE"
                     f" ...; for anything else write SELECT ... FROM (SELECT {target}, band WHERE ...)",
                     self._curr or self._prev,
                 )
@@ -115,7 +115,7 @@ class Panorama(DuckDB):
                 percent = "; 95 % is written 0.95" if at_least is not None and at_least > 1 else ""
                 self.raise_error(f"{expected}, {got}{percent}", found)
             if "contract" in node.meta:
-                self.raise_error("There are two accuracies; an answer keeps one of them")
+                self.raise_error("There are two WITH clauses; an answer can promise only one accuracy")
             node.meta["contract"] = (kind, at_least, start)
 
         def _parse_budget(self, node: exp.Expr) -> None:
@@ -135,7 +135,7 @@ class Panorama(DuckDB):
             try:
                 return float(self._prev.text)
             except ValueError:
-                self.raise_error(f"{self._prev.text!r} is no number", self._prev)
+                self.raise_error(f"{self._prev.text!r} is not a number", self._prev)
                 return None
 
         def _parse_tail(self, node: exp.Expr) -> None:
@@ -156,7 +156,7 @@ class Panorama(DuckDB):
             if self._curr.text.upper() in ("FOLLOWED", "NOT FOLLOWED"):
                 self.raise_error(f"Expected BY after {self._curr.text.upper()}")
             if self._curr.text.upper() == "AFTER":
-                self.raise_error("There is no AFTER: a AFTER b is b BEFORE a, or b FOLLOWED BY a")
+                self.raise_error("There is no AFTER: for a AFTER b write b BEFORE a, or b FOLLOWED BY a")
             self.raise_error(
                 "Expected AND, OR, ORDER BY, LIMIT, OFFSET, WITH, WITHIN or the end, found"
                 f" {self._curr.text!r}; for anything else write SELECT ... FROM (SELECT frames WHERE ...)"
@@ -180,7 +180,7 @@ class Panorama(DuckDB):
                     self.raise_error(f"Expected a condition after {kind}")
                 if str(node.meta.get("kind", "")).startswith("NOT "):
                     self.raise_error(
-                        f"A chain ends with {node.meta['kind']}; for what goes on, put it in brackets:"
+                        f"A chain ends with {node.meta['kind']}; to continue it, put it in brackets:"
                         f" (a {node.meta['kind']} b) {kind} c"
                     )
                 right.meta["span"] = (end, self._prev.end + 1)
@@ -207,7 +207,7 @@ class Panorama(DuckDB):
             if interval is None:
                 self.raise_error(
                     "Expected INTERVAL after WITHIN, as in WITHIN INTERVAL 30 SECONDS between the two; for an"
-                    " answer in 30 seconds put the condition in brackets: (a FOLLOWED BY b) WITHIN 30 SECONDS"
+                    " answer within 30 seconds use brackets: (a FOLLOWED BY b) WITHIN 30 SECONDS"
                 )
             interval.meta["span"] = (first.start, self._prev.end + 1)
             return interval
@@ -245,7 +245,7 @@ QUOTE_TWICE = "a single quote inside a text is written twice, 'it''s'"
 def single_quotes(word: str) -> str:
     """The advice for a word where a text is meant."""
     text = quote_text(word)
-    return f"A text stands in single quotes, {text}; a bare word, or one in double quotes, is a column"
+    return f"Put text in single quotes, {text}; a bare word, or one in double quotes, is a column"
 
 
 _WORD = re.compile(r"\w+(?:[-./]+\w+)*")
@@ -267,7 +267,9 @@ def meant_text(sql: str, position: int | None, name: str, compared: bool = False
     if not compared and not _COMPARED.search(sql[: found.start() if found else at]):
         return ""
     word = found.group() if found else ""
-    curly = next((f"; {pair[0]} and {pair[1]} are none" for pair in _CURLY if set(sql) & set(pair)), "")
+    curly = next(
+        (f"; {pair[0]} and {pair[1]} are not single quotes" for pair in _CURLY if set(sql) & set(pair)), ""
+    )
     return f". {single_quotes(word if set(word) & set('-./') else name.strip(''.join(_CURLY)))}{curly}"
 
 

@@ -42,9 +42,7 @@ _BESIDE = 40
 """Number of characters before and after a constant in which to look for the column it is compared with."""
 _LINE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^+\s*$", re.DOTALL)
 _EXAMPLE = "SELECT moments WHERE entity = 'blue-van'"
-_ALLOWED = (
-    "Write a single SELECT; nothing but entities is changed by SQL (CREATE, ALTER, DROP, FORGET ENTITY)"
-)
+_ALLOWED = "Write a single SELECT; SQL can change only entities (CREATE, ALTER, DROP, FORGET ENTITY)"
 
 
 def refuse_by_name(tokens: list[Token], sql: str) -> None:
@@ -103,13 +101,13 @@ def check_single_select(
     except duckdb.Error as exc:
         error = readable(exc, sql)
         if error.position == tokens[0].start:
-            error.args = (f"{error.args[0]}. A question begins with SELECT: {_EXAMPLE}",)
+            error.args = (f"{error.args[0]}. A query begins with SELECT: {_EXAMPLE}",)
         raise error from exc
     if len(statements) != 1:
         message = (
             "the statement is empty; write a SELECT"
             if not statements
-            else (f"there are {len(statements)} statements; ask them one at a time")
+            else (f"there are {len(statements)} statements; run them one at a time")
         )
         raise QueryError(message, sql, len(statements[0].query) if statements else None)
     kind = statements[0].type
@@ -148,7 +146,7 @@ def readable(error: BaseException, sql: str, queries: Sequence[Query] = ()) -> Q
         )
         return QueryTimeout(f"the query needs more memory than its limit: {message}", sql, position)
     if denied := _PERMISSION.match(message):
-        message = f"{denied[2]!r} cannot be read: a query reads the library's relations and no other file"
+        message = f"{denied[2]!r} cannot be read: a query reads only the library's relations"
     message = _with_clock(_with_relations(message), sql, position, bool(queries))
     hint = _target_hint(message, sql) or _column_hint(message, [query.target for query in queries])
     hint = hint or sides_hint(message, queries) or _meant_text(message, sql, position)
@@ -177,12 +175,14 @@ def _with_clock(message: str, sql: str, position: int | None, in_shorthand: bool
     found = no_instant or no_seconds
     if found is None or not is_daytime(text := found[1]):
         return (
-            f"{no_instant[1]!r} is no date with a time: write '2026-03-01 10:00'" if no_instant else message
+            f"{no_instant[1]!r} is not a date with a time: write '2026-03-01 10:00'"
+            if no_instant
+            else message
         )
     at = position or 0
     named = _TIME_COLUMN.findall(sql[max(at - _BESIDE, 0) : at])[-1:]
     named = named or _TIME_COLUMN.findall(sql[at : at + _BESIDE]) or ["start_"]
-    is_what = "and not a date with one" if no_instant else "and no number of seconds"
+    is_what = "not a date with a time" if no_instant else "not a number of seconds"
     time = f", or with time: time >= {text!r}" if in_shorthand else ""
     return f"{text!r} is a time of day, {is_what}: compare it with {named[0].lower()}clock::TIME{time}"
 
@@ -227,15 +227,15 @@ def _target_hint(message: str, sql: str) -> str:
         relation = next((name for name in named if name in RELATIONS), "")
         if relation and not meant:
             meant = f" Or SELECT * FROM {relation} WHERE ..."
-        more = ", with more columns SELECT frames, band WHERE ..."
+        more = "; for more columns, SELECT frames, band WHERE ..."
         target = re.search(rf"\bSELECT\b.*?\b({'|'.join(TARGETS)})\b", sql, re.IGNORECASE | re.DOTALL)
         if target:
-            more += f", and around it SELECT count(*) FROM (SELECT {target[1].lower()} WHERE ...)"
+            more += f"; to compute from it, SELECT count(*) FROM (SELECT {target[1].lower()} WHERE ...)"
         return (
             f". The shorthand is SELECT {', SELECT '.join(TARGETS)} WHERE ...{more}{'.' * bool(meant)}{meant}"
         )
     if found and found[1].lower() == "entity":
-        return ". Entities are asked by the shorthand, SELECT frames WHERE entity = 'X', and of sightings"
+        return ". To search for an entity, use the shorthand, SELECT frames WHERE entity = 'X', or sightings"
     return ""
 
 
@@ -246,11 +246,9 @@ def _column_hint(message: str, targets: Sequence[str]) -> str:
     target = next((target for target in targets if name in columns_to_add(target)), None)
     if name == "band" and not targets:
         return (
-            ". Relations hold what is accepted; the shorthand has all: SELECT tracks, band WHERE score >= 0"
+            ". Relations hold only accepted rows; the shorthand has all: SELECT tracks, band WHERE score >= 0"
         )
-    return (
-        f". A shorthand returns {name} where it is named: SELECT {target}, {name} WHERE ..." if target else ""
-    )
+    return f". A shorthand returns {name} if you name it: SELECT {target}, {name} WHERE ..." if target else ""
 
 
 def _meant_text(message: str, sql: str, position: int | None) -> str:

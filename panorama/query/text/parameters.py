@@ -41,7 +41,7 @@ class Place:
     counts: bool
 
 
-PICTURES_GO = "a picture goes into similarity(?) and verify(?, ?)"
+PICTURES_GO = "only similarity(?) and verify(?, ?) take a picture"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,8 +90,8 @@ def _refuse_too_large(key: int | str, value: Any) -> None:
             _refuse_too_large(key, item)
     elif isinstance(value, int) and not LEAST <= value <= MOST:
         raise UsageError(  # it may have more digits than Python converts to text
-            f"parameter {_called(key)} is a whole number of {value.bit_length()} bits; DuckDB's go from"
-            " -2^127 to 2^128 - 1, beyond them give a float, or float('inf') where there is no bound"
+            f"parameter {_called(key)} is a whole number of {value.bit_length()} bits; DuckDB's range is"
+            " -2^127 to 2^128 - 1; beyond that give a float, or float('inf') for no bound"
         )
 
 
@@ -104,7 +104,7 @@ def _plain(value: Any) -> Any:
         # Python's times count microseconds. numpy turns finer times, and later years, into plain integers.
         value = value.astype(f"{value.dtype.kind}8[us]")
         if late := [item for item in np.atleast_1d(value).ravel() if isinstance(item.item(), int)]:
-            raise UsageError(f"a parameter is {late[0]}, which Python has no time for; give it as text")
+            raise UsageError(f"a parameter is {late[0]}, which Python's times cannot hold; give it as text")
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray) and value.ndim == 1:
@@ -168,7 +168,9 @@ def remaining_parameters(
         name = str(key + 1) if isinstance(key, int) else key
         if meant.setdefault(name, place.key) != place.key:
             raise QueryError(
-                "beside a shorthand, write all parameters as ? or all with numbers", sql, place.start
+                "in a statement with a shorthand, write all parameters as ? or all with numbers",
+                sql,
+                place.start,
             )
         named[name] = values[place.key]
     return named
@@ -229,8 +231,8 @@ def refuse_no_numbers(places: Sequence[Place], values: Mapping[int | str, Any], 
         for item in value if listed else [value]:
             if isinstance(item, (float, decimal.Decimal)) and math.isnan(item):
                 raise QueryError(
-                    f"parameter {_called(place.key)} {verb} {item}, with which nothing can be compared; a"
-                    " number is expected, or float('inf') where there is no bound",
+                    f"parameter {_called(place.key)} {verb} {item}, which nothing can be compared with; give"
+                    " a number, or float('inf') for no bound",
                     sql,
                     place.start,
                 )

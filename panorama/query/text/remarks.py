@@ -89,7 +89,7 @@ def remarks(
             meant = f"; {text} % is written {float(text) / 100:g}" if float(text) <= 100 else ""
             found[f"a {asked.column} lies between 0 and 1; none reaches {text}{meant}"] = None
     for first, second in reversed_ranges(tokens):
-        found[f"BETWEEN {first} AND {second} is true of nothing: the smaller number stands first"] = None
+        found[f"BETWEEN {first} AND {second} is never true: put the smaller number first"] = None
     return [*found, *_names_in_vain(tokens, entities, videos)]
 
 
@@ -116,7 +116,7 @@ def _names_in_vain(
         found += [unknown(column, name, near, see) for name in lacking[:TOLD_NAMES]]
         if more := lacking[TOLD_NAMES:]:
             found.append(
-                f"no {column} of {counted(len(more), 'more name')} either, as {more[-1]!r}. See: {see}"
+                f"no {column} with {counted(len(more), 'more name')} either, such as {more[-1]!r}. See: {see}"
             )
     return found
 
@@ -153,7 +153,7 @@ def refuse_numbers(tokens: list[Token], sql: str) -> None:
         # 0earest means 0 with the alias earest.
         if token.token_type == TokenType.NUMBER and token.text[-1:] in "eE" and not goes_on:
             raise QueryError(
-                f"{token.text!r} is no number: its exponent is missing, as in 1e3", sql, token.start
+                f"{token.text!r} is not a number: it lacks an exponent, as in 1e3", sql, token.start
             )
 
 
@@ -175,9 +175,7 @@ def refuse_lists(
     for i, column in enumerate(tokens):
         at = i + 2 if kinds[i + 1 : i + 2] == [TokenType.NOT] else i + 1
         if column.text.lower() in _OF_ONE_VALUE and kinds[at : at + 3] == _LIST_IN_BRACKETS:
-            raise QueryError(
-                f"a list stands behind IN without brackets: {column.text} IN ?", sql, column.start
-            )
+            raise QueryError(f"write a list after IN without brackets: {column.text} IN ?", sql, column.start)
     for asked in compared(tokens):
         inside = any(start <= asked.value.start < stop for start, stop in shorthands)
         if inside and asked.listed and asked.column == "entity" and asked.value.text not in entities:
@@ -196,8 +194,8 @@ def refuse_zones(tokens: list[Token], sql: str) -> None:
         kind, text = asked.value.token_type, asked.value.text
         if asked.column in CLOCK_COLUMNS and kind == TokenType.STRING and _ZONED.fullmatch(text):
             raise QueryError(
-                f"{asked.column} is local time of each camera, and {text!r} names a zone: write it as"
-                " '2026-03-01 10:00', as a clock beside the camera shows it",
+                f"{asked.column} is the local time of each camera, and {text!r} names a zone: write the time"
+                " that a clock beside the camera shows, '2026-03-01 10:00'",
                 sql,
                 asked.value.start,
             )
@@ -238,12 +236,14 @@ def remark_examples(looked_for: Collection[str], without: Collection[str], run: 
     """
     lacking = [name for name in looked_for if name in without]
     told = [
-        f"{name!r} has no example, so that nothing matches it; add one: "
+        f"{name!r} has no example, so nothing matches it; add one: "
         + command_of("register", name, behind="IMAGE...")
         for name in lacking[:TOLD_NAMES]
     ]
     if more := lacking[TOLD_NAMES:]:
-        told.append(f"{counted(len(more), 'more entity has', 'more entities have')} none, as {more[-1]!r}")
+        told.append(
+            f"{counted(len(more), 'more entity has', 'more entities have')} none, such as {more[-1]!r}"
+        )
     run.warnings += [line for line in told if line not in run.warnings]
 
 
@@ -259,16 +259,16 @@ def check_clock(query: Query, run: Run) -> None:
     videos, known = asked
     if videos and not known:
         raise QueryError(
-            f"no wall-clock time is known of the {counted(videos, 'video')} asked;"
-            f" {command('clock', '--time-from')} says where it comes from. Without quotes, time is seconds"
-            " from the start of the video",
+            f"no wall-clock time is known for the {counted(videos, 'video')} searched; say where it comes"
+            f" from with {command('clock', '--time-from')}. Without quotes, time is seconds from the start"
+            " of the video",
             query.sql,
             query.clock_at,
         )
     if known < videos:
         run.warnings.append(
-            f"no wall-clock time is known of {videos - known} of {videos} videos, which no time of day"
-            f" can match; see: {command('clock')}"
+            f"no wall-clock time is known for {videos - known} of {videos} videos, so no time of day"
+            f" matches them; see: {command('clock')}"
         )
 
 
@@ -383,8 +383,8 @@ def _values(tokens: list[Token], at: int, between: TokenType, most: int | None) 
 def zones_lost(names: Sequence[str], duckdb_types: Sequence[str]) -> tuple[str, ...]:
     """A remark on each column of times of day whose time zone Arrow does not keep."""
     return tuple(
-        f"the column {name!r} holds TIME WITH TIME ZONE, of which the zone is left out;"
-        f" CAST({name} AS VARCHAR) has it"
+        f"the column {name!r} holds TIME WITH TIME ZONE, and its zone is dropped;"
+        f" CAST({name} AS VARCHAR) keeps it"
         for name, duckdb_type in zip(names, duckdb_types, strict=True)
         if "TIME WITH TIME ZONE" in duckdb_type
     )

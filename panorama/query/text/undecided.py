@@ -29,7 +29,7 @@ def told_on_page(tracks: int, sql: str, entities: Sequence[str] = ()) -> str:
     shown = _into_it(sql, NOT_REJECTED) or uncertain_of(entities)
     return (
         f"{told} uncertain and not on this page{_joined(tracks, sql)}. "
-        f"These are worth a yes most; see with: {shown}"
+        f"A yes helps most on these; see with: {shown}"
     )
 
 

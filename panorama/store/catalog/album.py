@@ -103,7 +103,7 @@ class NewExemplar:
         if not self.picture:
             raise BadImage(f"the picture {self.source!r} is empty")
         if self.denied and not self.negative:
-            raise ValueError(f"an example is not denied, got {self.source!r}")
+            raise ValueError(f"an example cannot be denied, got {self.source!r}")
         if not (self.suffix.startswith(".") and self.suffix[1:].isalnum()):
             raise ValueError(f"a suffix looks like '.jpg', got {self.suffix!r}")
 
@@ -141,7 +141,7 @@ def check_name(name: str) -> str:
         raise EntityError(f"an entity's name is text, got {type(name).__name__} {name!r:.40}")
     clean = unicodedata.normalize("NFC", name).strip()
     if not clean:
-        raise EntityError(f"an entity has a name, got {name!r}")
+        raise EntityError(f"an entity needs a name, got {name!r}")
     if len(clean) > LONGEST_NAME:
         raise EntityError(
             f"an entity's name has at most {LONGEST_NAME} characters, got {len(clean)}: {clean[:40]!r}..."
@@ -258,7 +258,7 @@ def _both(name: str, item: NewExemplar, denied: bool, registered: int | None) ->
     no = "a denied picture" if denied else "a look-alike"
     said = f"{item.source!r} is both an exemplar and {no} of {name!r}"
     if registered is None:
-        return f"{said}; give the same picture as one of them"
+        return f"{said}; give it as only one of them"
     kept = "an exemplar" if item.negative else no
     first = command_of("exemplars", name, f"--remove {registered}")
     return f"{said}: it is registered as {kept}; to change that, first: {first}"

@@ -149,7 +149,7 @@ def exemplar_of(row: Any) -> str:
 def remove_it(row: Any) -> str:
     """The remedy for a damaged exemplar; row as in `exemplar_of`."""
     command = command_of("exemplars", row.name, f"--remove {row.exemplar_id}")
-    return f"remove it ({command}) and register it anew"
+    return f"remove it ({command}) and register it again"
 
 
 def _views(_: Any, views: Any) -> int:

@@ -152,11 +152,11 @@ class Catalog:
             self._opened = found
         elif found is None:
             raise LibraryNotFound(
-                f"no library at {self.path.parent} any more: it was there when it was opened"
+                f"there is no longer a library at {self.path.parent}: it was there when it was opened"
             )
         elif found != self._opened:
             raise LibraryNotFound(
-                f"{self.path.parent} was put in the place of the library that was opened; open it again"
+                f"the library that was opened at {self.path.parent} was replaced by another; open it again"
             )
 
     @contextmanager
@@ -415,7 +415,7 @@ def left_by(exc: PanoramaError) -> str:
     said, number = told_by(cause)
     step = "check the disk and its permissions"
     if is_of_room(said, number) or "disk i/o" in said.lower():
-        step = "free some space, as much as it takes"
+        step = "free some space"
     elif "locked" in said.lower():
-        step = "end what writes into it"
+        step = "stop the process that writes to it"
     return f"{said}; {step}"

@@ -46,8 +46,8 @@ def check_log(catalog: Path) -> None:
     time.sleep(SETTLED_SECONDS)
     if _states(catalog, log) == before and _is_of_another(catalog, log) and _states(catalog, log) == before:
         raise LibraryDamaged(
-            f"{catalog} was put beside the log {log.name} of another one, as a backup over a library whose"
-            f" process was killed; delete {log} and {catalog.name}-shm to go on with the backup"
+            f"{catalog} lies beside the log {log.name} of another catalog, as after restoring a backup over a"
+            f" library whose process was killed; to use the backup, delete {log} and {catalog.name}-shm"
         )
 
 

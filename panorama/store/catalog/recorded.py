@@ -99,7 +99,7 @@ def has_date(unix: float) -> bool:
 
 def _dated(_: str, unix: Any) -> float:
     if not has_date(unix):
-        raise ValueError("no date is so far away")
+        raise ValueError("it is beyond all dates")
     return float(unix)
 
 
@@ -108,7 +108,7 @@ def _zone(_: tuple[str, float], name: str | None) -> tzinfo:
         return zone_named(name or "UTC")
     except UsageError as exc:
         raise ValueError(
-            "no such time zone is known here; where it is a new one: pip install --upgrade tzdata"
+            "no such time zone is known here; if it is a new one: pip install --upgrade tzdata"
         ) from exc
 
 
@@ -116,7 +116,7 @@ def _same_moment(key: tuple[str, float]) -> str:
     video, start = key
     at = shell_word(f"{datetime.fromtimestamp(start, UTC):%Y-%m-%d %H:%M:%S.%f}")
     moment = command_of("clock", video, f"--at {at} --timezone UTC")
-    return f"say it in another zone, as the same moment in UTC: {moment}"
+    return f"set another zone, with the same moment in UTC: {moment}"
 
 
 STARTS = Column(

@@ -147,7 +147,7 @@ def _frame(_: Any, frame: Any) -> int:
 
 def _number(_: Any, value: Any) -> float:
     if not isinstance(value, (int, float)) or not abs(value) < _MOST:
-        raise ValueError("it is no number that a video has")
+        raise ValueError("it is not a number that a video can have")
     return float(value)
 
 

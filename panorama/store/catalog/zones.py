@@ -69,7 +69,9 @@ class Zone:
         edges = self.edges()
         for number, (a, b) in enumerate(edges, 1):
             if a == b:
-                raise UsageError(f"points {number} and {number % len(self.points_xy) + 1} of {what} are one")
+                raise UsageError(
+                    f"points {number} and {number % len(self.points_xy) + 1} of {what} are the same"
+                )
         if self.kind == "zone":
             _check_simple(edges, what)
 
@@ -81,13 +83,13 @@ class Zone:
 
 def _check_name(kind: str, name: str) -> None:
     if not name.strip() or name != name.strip():
-        raise UsageError(f"a {kind} has a name without blanks around it, got {name!r}")
+        raise UsageError(f"a {kind} needs a name without spaces around it, got {name!r}")
 
 
 def _check_simple(edges: Sequence[tuple[Point, Point]], what: str) -> None:
     """Raise UsageError if edges of a polygon touch other than where neighbours meet, or it has no area."""
     if not any(abs(_turn(*edges[0], b)) > 1e-12 for _, b in edges):
-        raise UsageError(f"the points of {what} lie on one straight line; a zone has an area")
+        raise UsageError(f"the points of {what} lie on one straight line; a zone needs an area")
     count = len(edges)
     for i in range(count):
         for j in range(i + 1, count):
@@ -220,8 +222,8 @@ def lost_shape(kind: str, name: str, cameras: Sequence[str], known: Sequence[str
     of = "camera" if len(cameras) == 1 else "cameras"
     others = ", ".join(known) or "none"
     return (
-        f"{kind} {name!r} is of {of} {whose}, of which no video is left; cameras: {others};"
-        f" to give it to another: {command('zones', 'move', '--help')}"
+        f"{kind} {name!r} belongs to {of} {whose}, but no video is left there; cameras: {others};"
+        f" to move it to another: {command('zones', 'move', '--help')}"
     )
 
 
@@ -230,6 +232,6 @@ def _refuse_unknown(tx: Transaction, camera: str, name: str) -> None:
     elsewhere = sorted({of_camera(where) for where, held, _ in known if held == name})
     if elsewhere:
         raise UsageError(
-            f"no zone or line {name!r} of {of_camera(camera)}; there is one of {', '.join(elsewhere)}"
+            f"no zone or line {name!r} of {of_camera(camera)}; one belongs to {', '.join(elsewhere)}"
         )
     raise UsageError(unknown("zone or line", name, sorted({held for _, held, _ in known}), command("zones")))

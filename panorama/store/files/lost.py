@@ -129,10 +129,10 @@ def damage(path: Path, wrong: str) -> PanoramaError:
     data = f"{path}, a data file of {_videos([row.name for row in held])}, {wrong}"
     if not others:
         its = "its video" if len(held) == 1 else "its videos"
-        return LibraryDamaged(f"{data}; put it back from a backup, or {first} {its} anew: {redo}")
+        return LibraryDamaged(f"{data}; put it back from a backup, or {first} {its} again: {redo}")
     more = counted(len(others), "more is", "more are")
     return LibraryDamaged(
-        f"{data}, and {more} missing or cut off; put them back from a backup, or {first} the videos anew, of"
+        f"{data}, and {more} missing or cut off; put them back from a backup, or {first} these videos again,"
         f" {_videos(sorted(uris))}: {redo}"
     )
 

@@ -55,8 +55,8 @@ def check_output(
     suffix = out.suffix.lower()
     if suffixes is None and suffix in OTHERS:
         raise UsageError(
-            f"{out.name!r} is named as a file of another kind than {what};"
-            " take a name that ends in .csv, .json, .parquet or .txt"
+            f"the name {out.name!r} does not fit {what};"
+            " choose a name that ends in .csv, .json, .parquet or .txt"
         )
     if suffixes is not None and suffix not in suffixes:
         named = ", ".join(filter(None, suffixes))

@@ -104,9 +104,9 @@ def picture_file(root: Path, listed: str) -> Path:
 
 def _not_ours(root: Path, table: str, listed: object) -> LibraryDamaged:
     return LibraryDamaged(
-        f"{root / CATALOG_NAME} was altered: a row of its table {table} names {listed!r}, and no file of a"
-        " library lies there; nothing was touched. Put the catalog back from a backup, or have the library"
-        " sent to you again by somebody you trust"
+        f"{root / CATALOG_NAME} was altered: a row of its table {table} names {listed!r}, where no file of a"
+        " library can be; nothing was touched. Put the catalog back from a backup, or get the library again"
+        " from somebody you trust"
     )
 
 
@@ -120,7 +120,7 @@ def check_folders(root: Path, write: bool) -> None:
     for folder in (root / LOCKS, *index_folders(root / INDEX)):
         remade += _links(folder)
     for link in remade:
-        raise _is_link(link, f"delete it, what is missing is made anew: rm {shell_word(str(link))}")
+        raise _is_link(link, f"delete it, and what is missing is made again: rm {shell_word(str(link))}")
     for link in [*_links(root, _KEPT), *_links(root / DATA, _IN_DATA)] if write else []:
         raise _is_link(link, _PUT_IT_THERE)
 
@@ -140,7 +140,7 @@ def _links(folder: Path, name: re.Pattern[str] = _ANY) -> list[Path]:
 
 def _is_link(path: Path, advice: str) -> LibraryDamaged:
     return LibraryDamaged(
-        f"{path} is a link, and what a library writes and deletes lies in its own folders, since a link may"
-        f" lead to anything of yours; {advice}. To have a library on another disk, move all of it there and"
-        " name it, or a link to it, with --library"
+        f"{path} is a link; a library writes and deletes only in its own folders, since a link may lead to"
+        f" any of your files; {advice}. To have a library on another disk, move all of it there and name it,"
+        " or a link to it, with --library"
     )

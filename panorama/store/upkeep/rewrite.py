@@ -124,7 +124,7 @@ def drop_dead(place: Place) -> None:
                     _swap(place, [source], None, erase=False)
     except (LibraryDamaged, LibraryWriteError) as exc:
         raise LibraryWriteError(
-            "the videos are taken out, but files that also hold others keep their rows:"
+            "the videos are removed, but files that also hold others keep their rows:"
             f" {left_by(exc)}; then: {command('compact')}"
         ) from exc
 
