@@ -45,6 +45,14 @@ def test_each_hit_has_its_own_frame_whatever_order_they_come_in(paths):
     assert [number_in(found[n]) for n in range(len(wanted))] == [number for _, number in wanted]
 
 
+def test_a_hit_without_a_frame_is_shown_at_its_time_beside_one_of_frame_zero(paths):
+    """It was shown with frame 0 if another hit of its video named frame 0, whose pts was then known."""
+    with open_video(paths["a.mp4"]) as reader:
+        stamps = {("a.mp4", 0): int(reader.times().pts[0])}
+    found = dict(frames_of([hit("a.mp4", 0), hit("a.mp4", None, 8.0)], paths, stamps))
+    assert [number_in(found[n]) for n in range(2)] == [0, 200]
+
+
 def test_hits_of_one_frame_get_one_array(paths):
     first, other, again = (
         picture for _, picture in frames_of([hit("a.mp4", n) for n in (5, 6, 5)], paths, {})

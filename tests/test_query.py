@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import Decimal
 from pathlib import Path
@@ -435,6 +436,15 @@ def test_what_is_no_number_in_a_list_is_refused_in_a_shorthand(engine: Engine, c
     with pytest.raises(QueryError, match=r"parameter number 1 holds nan, .* give a number") as caught:
         engine.query(sql, [["dog", float("nan")] if "entity IN" in condition else [1, float("nan")]])
     assert caught.value.position == sql.index("?")
+
+
+@pytest.mark.parametrize("value", [Decimal("sNaN"), [Decimal("sNaN")], np.array([Decimal("sNaN")])])
+def test_a_signaling_nan_is_a_nan(engine: Engine, value: object) -> None:
+    """Python's ValueError was raised, and DuckDB has no conversion for it."""
+    ((found,),) = engine.query("SELECT ? AS x", [value]).fetchall()
+    assert math.isnan(found[0] if isinstance(found, list) else found)
+    with pytest.raises(QueryError, match=r"parameter number 1 (is|holds) nan, .* a number is expected"):
+        engine.query("SELECT frames WHERE entity = 'dog' AND time IN ?", [value])
 
 
 @pytest.mark.parametrize("condition", ["time < {}", "score >= {}", "x1 < {}", "near('dog', 'red-van', {})"])

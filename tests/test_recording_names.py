@@ -72,6 +72,33 @@ def test_a_name_that_does_not_fit_or_contradicts_its_folder_tells_nothing() -> N
 
 
 @pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("%Y-%j_%H", "2025-366_10"),  # 2025 has 365 days
+        ("%Y-%j_%H", "2025-000_10"),
+        ("%Y-%j_%H", "2025-999_10"),
+        ("%Y%m%d_%I%M%p", "20250301_0015pm"),
+        ("%Y%m%d_%I%M%p", "20250301_1315am"),
+        ("%Y%m%dT%H%M%z", "20250301T1015+0570"),
+    ],
+)
+def test_a_day_or_hour_that_does_not_exist_is_no_time(pattern: str, name: str) -> None:
+    """The time was that of another day, mostly in the next or the last year, or of another hour."""
+    told = NamePattern(pattern).read(f"{name}.mp4")
+    assert told is not None and told.unix(BERLIN) is None
+
+
+def test_the_last_day_of_a_leap_year_and_the_hours_of_a_clock_of_twelve_are_read() -> None:
+    for pattern, name, time in (
+        ("%Y-%j_%H", "2024-366_10", "2024-12-31 10:00"),
+        ("%Y%m%d_%I%M%p", "20250301_1215am", "2025-03-01 00:15"),
+        ("%Y%m%d_%I%M%p", "20250301_1215pm", "2025-03-01 12:15"),
+    ):
+        told = NamePattern(pattern).read(f"{name}.mp4")
+        assert told is not None and told.unix(BERLIN) == unix(time, "Europe/Berlin")
+
+
+@pytest.mark.parametrize(
     ("pattern", "message"),
     [
         ("{camera}", "needs year, month, day and hour"),

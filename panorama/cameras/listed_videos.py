@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -31,11 +32,11 @@ def names_of(videos: Sequence[str | Path] | str | Path, listed: pa.Table) -> lis
         UnknownVideo: the library does not have one of them.
     """
     names = listed.column("video").to_pylist()
-    by_uri = dict(zip(listed.column("uri").to_pylist(), names, strict=True))
+    known, by_uri = set(names), dict(zip(listed.column("uri").to_pylist(), names, strict=True))
     found: dict[str, None] = {}
     for given in [videos] if isinstance(videos, (str, os.PathLike)) else videos:
         video = os.fspath(given)
-        name = composed(video) if composed(video) in names else by_uri.get(str(Path(video).resolve()))
+        name = composed(video) if composed(video) in known else by_uri.get(str(Path(video).resolve()))
         if name is None:
             raise UnknownVideo(unknown("video", video, names, command("videos")))
         found[name] = None
@@ -86,6 +87,7 @@ def meant(videos: Sequence[str], listed: pa.Table) -> list[Meant]:
     names = listed.column("video").to_pylist()
     uris = listed.column("uri").to_pylist()
     known, by_uri = set(names), dict(zip(uris, names, strict=True))
+    placed = sorted((uri, place) for place, uri in enumerate(uris))
     found = []
     for given in videos:
         real = os.path.realpath(given)
@@ -93,14 +95,21 @@ def meant(videos: Sequence[str], listed: pa.Table) -> list[Meant]:
             found.append(Meant(given, (composed(given),), several=False))
             continue
         if real in by_uri:  # a folder of pictures is a video, but may also contain clips
-            inside = [n for n, uri in zip(names, uris, strict=True) if PurePath(uri).is_relative_to(real)]
-            found.append(Meant(given, tuple(inside), several=len(inside) > 1))
+            inside = tuple(names[place] for place in _places_in(real, placed))
+            found.append(Meant(given, inside, several=len(inside) > 1))
             continue
         of_several = _of_several(given, names, uris) if given else ()
         if not of_several:
             raise UnknownVideo(_unmet(given, names))
         found.append(Meant(given, of_several, several=True))
     return found
+
+
+def _places_in(path: str, placed: Sequence[tuple[str, int]]) -> list[int]:
+    """The places of a path and of all paths below it, among paths in order with their places."""
+    itself = bisect_left(placed, (path,))
+    first, last = bisect_left(placed, (f"{path}/",)), bisect_left(placed, (f"{path}0",))  # 0 comes after /
+    return sorted(place for uri, place in (*placed[itself : itself + 1], *placed[first:last]))
 
 
 def _of_several(given: str, names: Sequence[str], uris: Sequence[str]) -> tuple[str, ...]:

@@ -181,7 +181,9 @@ def _unix(parts: dict[str, str], zone: tzinfo) -> float:
         day = datetime(year, int(parts["m"]), int(parts["d"]))
     else:
         day = datetime(year, 1, 1) + timedelta(days=int(parts["j"]) - 1)
-    hour = int(parts["H"]) if "H" in parts else int(parts["I"]) % 12 + 12 * (parts["p"].lower() == "pm")
+        if day.year != year:
+            raise ValueError(f"the year {year} has no day {parts['j']}")
+    hour = int(parts["H"]) if "H" in parts else _hour(int(parts["I"]), parts["p"].lower() == "pm")
     moment = day.replace(
         hour=hour,
         minute=int(parts.get("M", 0)),
@@ -191,9 +193,18 @@ def _unix(parts: dict[str, str], zone: tzinfo) -> float:
     return moment.replace(tzinfo=_offset(parts["z"]) if "z" in parts else zone).timestamp()
 
 
+def _hour(of_twelve: int, is_afternoon: bool) -> int:
+    if not 1 <= of_twelve <= 12:
+        raise ValueError(f"a clock of twelve hours has no hour {of_twelve}")
+    return of_twelve % 12 + 12 * is_afternoon
+
+
 def _offset(text: str) -> timezone:
     if text == "Z":
         return UTC
     sign = -1 if text[0] == "-" else 1
     digits = text[1:].replace(":", "")
-    return timezone(sign * timedelta(hours=int(digits[:2]), minutes=int(digits[2:])))
+    hours, minutes = int(digits[:2]), int(digits[2:])
+    if minutes > 59:
+        raise ValueError(f"an offset has no {minutes} minutes")
+    return timezone(sign * timedelta(hours=hours, minutes=minutes))

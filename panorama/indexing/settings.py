@@ -30,7 +30,8 @@ class IngestSettings:
 
     Attributes:
         samples_per_second: how often to look for regions; boxes are interpolated between samples.
-        every: look at every n-th frame, in place of a rate; `index` refuses both together.
+        every: look at every n-th frame, in place of a rate; `index` refuses it beside a rate that is neither
+            the default nor that of the library's profile.
         crops_per_track: number of crops kept of each track.
         proposal_side: longest side, in pixels, of the picture that the proposer sees.
         zoom: from 2 on, the proposer sees zoom x zoom overlapping parts of each picture as well as the whole.

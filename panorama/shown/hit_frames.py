@@ -82,7 +82,12 @@ def frames_of(
             yield from ((number, why) for number in numbers)
         else:
             numbers.sort(key=lambda n: (hits[n].frame or 0, hits[n].time_seconds))
-            yield from _read(path, [(n, hits[n], stamps.get((video, hits[n].frame or 0))) for n in numbers])
+            yield from _read(path, [(n, hits[n], _pts(hits[n], stamps)) for n in numbers])
+
+
+def _pts(hit: Hit, stamps: Stamps) -> int | None:
+    """The pts of a hit's frame; None if it is unknown or the hit names no frame."""
+    return None if hit.frame is None else stamps.get((hit.video, hit.frame))
 
 
 def _read(

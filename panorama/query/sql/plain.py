@@ -72,6 +72,24 @@ def _mentions(sql: str, statement: Statement | None, wanted: set[str]) -> list[e
 
 def _asked_of(source: exp.Expr, statement: Statement) -> set[str] | None:
     """The entities to which a table or subquery in FROM is restricted; None for possibly all."""
+    found: set[str] = set()
+    left = [source]
+    while left:  # a statement may have hundreds of CTEs, each over the one before it: too many to recurse
+        one = left.pop()
+        select = _followed(one)
+        if select is None:
+            return None
+        names = _asked_in(one, select, statement)
+        outside = _outside(select, statement) if names is None else []
+        if outside is None:
+            return None
+        found |= names or set()
+        left += outside
+    return found
+
+
+def _followed(source: exp.Expr) -> exp.Expr | None:
+    """The SELECT that reads a table or subquery, if conditions on it can be followed."""
     place = source.parent
     select = place.parent if isinstance(place, (exp.From, exp.Join)) else None
     if not isinstance(select, exp.Select) or select.args.get("laterals") or select.args.get("sample"):
@@ -81,15 +99,18 @@ def _asked_of(source: exp.Expr, statement: Statement) -> set[str] | None:
         alias is not None and alias.args.get("columns")
     ):
         return None
-    joins = select.args.get("joins") or []
-    if not all(_is_plain(join) for join in joins):
-        return None
+    return select if all(_is_plain(join) for join in select.args.get("joins") or []) else None
+
+
+def _asked_in(source: exp.Expr, select: exp.Expr, statement: Statement) -> set[str] | None:
+    """The entities to which the SELECT that reads a table or subquery restricts it; None if it does not."""
+    place = source.parent
     visible = not (isinstance(place, exp.Join) and place.args.get("kind") in ("SEMI", "ANTI"))
     conditions: list[exp.Expr] = []
     where = select.args.get("where")
     if where is not None and visible:
         conditions += conjuncts(where.this)
-    for join in joins:
+    for join in select.args.get("joins") or []:
         # A left join keeps the rows of its left side whatever its ON says.
         inner = not join.args.get("side") and join.args.get("kind") in (None, "", "INNER", "CROSS")
         if join.args.get("on") is not None and (join is place or (inner and visible)):
@@ -99,7 +120,7 @@ def _asked_of(source: exp.Expr, statement: Statement) -> set[str] | None:
         names = _texts(condition, "entity", source.alias_or_name.lower(), alone)
         if names is not None:
             return names
-    return _asked_outside(select, statement)
+    return None
 
 
 def _is_plain(join: exp.Expr) -> bool:
@@ -116,15 +137,15 @@ def _alone(source: exp.Expr, select: exp.Expr, statement: Statement) -> bool:
         or (
             isinstance(other, exp.Table)
             and other.name.lower() in _WITHOUT_ENTITY
-            and other.name.lower() not in statement.ctes
+            and statement.cte(other) is None
             and not other.args.get("alias", exp.TableAlias()).args.get("columns")
         )
         for other in others
     )
 
 
-def _asked_outside(select: exp.Expr, statement: Statement) -> set[str] | None:
-    """The entities to which the queries around a SELECT restrict its rows."""
+def _outside(select: exp.Expr, statement: Statement) -> list[exp.Expr] | None:
+    """The subquery or the tables as which the queries around a SELECT read its rows; None if uncertain."""
     distinct = select.args.get("distinct")
     if any(select.args.get(name) for name in _NOT_ROW_BY_ROW) or (
         distinct is not None and distinct.args.get("on")
@@ -134,20 +155,10 @@ def _asked_outside(select: exp.Expr, statement: Statement) -> set[str] | None:
         return None
     around = select.parent
     if isinstance(around, exp.Subquery):
-        return _asked_of(around, statement)
+        return [around]
     if not isinstance(around, exp.CTE) or around.args["alias"].args.get("columns"):
         return None
-    name = around.alias.lower()
-    if len(statement.ctes[name]) != 1 or name in RELATIONS:
-        return None
-    used = [table for table in statement.tree.find_all(exp.Table) if table.name.lower() == name]
-    found: set[str] = set()
-    for table in used:
-        names = None if table.args.get("db") else _asked_of(table, statement)
-        if names is None:
-            return None
-        found |= names
-    return found
+    return statement.uses[id(around)]
 
 
 def _passes_entity(select: exp.Expr) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -22,12 +22,20 @@ class Statement:
     Attributes:
         tree: of sqlglot.
         words: the texts of its tokens, in lower case.
-        ctes: by name, in lower case.
+        ctes: the CTEs that tables name: id() of the table -> CTE.
+        uses: the tables that name a CTE: id() of the CTE -> tables.
+        outputs: the columns of the CTEs, in lower case; None if unknown: id() of the CTE -> columns.
     """
 
     tree: exp.Expr
     words: frozenset[str]
-    ctes: Mapping[str, list[exp.Expr]] = field(default_factory=dict)
+    ctes: dict[int, exp.CTE] = field(default_factory=dict)
+    uses: dict[int, list[exp.Expr]] = field(default_factory=dict)
+    outputs: dict[int, frozenset[str] | None] = field(default_factory=dict)
+
+    def cte(self, table: exp.Expr) -> exp.CTE | None:
+        """The CTE that a table in FROM or JOIN names; None if it names none."""
+        return self.ctes.get(id(table))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +78,47 @@ def read_statement(sql: str, tokens: list[Token]) -> Statement | None:
     tree = found[0] if found else None
     if tree is None or len(found) != 1:
         return None
-    ctes: dict[str, list[exp.Expr]] = {}
-    for cte in tree.find_all(exp.CTE):
-        ctes.setdefault(cte.alias.lower(), []).append(cte)
-    return Statement(tree, frozenset(token.text.lower() for token in tokens), ctes)
+    statement = Statement(tree, frozenset(token.text.lower() for token in tokens))
+    _resolve(statement)
+    return statement
+
+
+def _resolve(statement: Statement) -> None:
+    """Find the CTE that each table names, as DuckDB does, and the columns of each CTE.
+
+    A query sees the CTEs of its own WITH and of those around it; among equal names, the innermost counts. A
+    CTE sees those before it in its WITH. It does not see itself: WITH tracks AS (SELECT * FROM tracks) reads
+    the relation. In a WITH RECURSIVE it may mean either, so there its own name counts as the CTE.
+    """
+    left: list[tuple[exp.Expr, dict[str, exp.CTE], bool]] = [(statement.tree, {}, False)]
+    while left:
+        node, seen, is_named = left.pop()
+        if is_named and isinstance(node, exp.CTE):
+            seen[node.alias.lower()] = node
+            statement.uses[id(node)] = []
+            statement.outputs[id(node)] = _cte_outputs(node, statement)
+            continue
+        cte = seen.get(node.name.lower()) if isinstance(node, exp.Table) else None
+        if cte is not None and not node.args.get("db"):
+            statement.ctes[id(node)] = cte
+            statement.uses[id(cte)].append(node)
+        own = node.args.get("with_")
+        inside = dict(seen) if own else seen
+        left += [(child, inside, False) for child in node.iter_expressions() if child is not own]
+        for below in reversed(own.expressions if own else ()):
+            # What is added last is taken first: all that is in a CTE is resolved before its name is seen.
+            steps = [(below, inside, True), (below, inside, False)]
+            left += reversed(steps) if _is_recursive(below) else steps
+
+
+def _cte_outputs(cte: exp.CTE, statement: Statement) -> frozenset[str] | None:
+    """The columns of a CTE; None if unknown."""
+    renamed = cte.args["alias"].args.get("columns")
+    return None if renamed or _is_recursive(cte) else _outputs(cte.this, statement)
+
+
+def _is_recursive(cte: exp.CTE) -> bool:
+    return cte.parent is not None and bool(cte.parent.args.get("recursive"))
 
 
 def _explained(tokens: list[Token]) -> list[Token]:
@@ -116,7 +161,7 @@ def _source(node: exp.Expr, join: exp.Expr | None, followed: bool, statement: St
     relation = None
     if isinstance(node, exp.Table) and not _renamed(node) and not node.args.get("db"):
         name = node.name.lower()
-        relation = name if name in RELATIONS and name not in statement.ctes else None
+        relation = name if name in RELATIONS and statement.cte(node) is None else None
     return Source(
         node, node.alias_or_name.lower(), relation, _columns(node, statement), join, followed and inner
     )
@@ -135,16 +180,13 @@ def _columns(node: exp.Expr, statement: Statement) -> frozenset[str] | None:
         return _outputs(node.this, statement)
     if not isinstance(node, exp.Table):
         return None
-    name = node.name.lower()
-    if name in statement.ctes:
-        (first, *more) = statement.ctes[name]
-        return None if more or first.args["alias"].args.get("columns") else _outputs(first.this, statement)
-    return RELATION_COLUMNS.get(name)
+    cte = statement.cte(node)
+    return RELATION_COLUMNS.get(node.name.lower()) if cte is None else statement.outputs[id(cte)]
 
 
-def _outputs(query: exp.Expr, statement: Statement, depth: int = 0) -> frozenset[str] | None:
+def _outputs(query: exp.Expr, statement: Statement) -> frozenset[str] | None:
     """The columns that a query returns; for a shorthand, all that it may return."""
-    if not isinstance(query, exp.Select) or depth > 20 or statement.words & {"recursive"}:
+    if not isinstance(query, exp.Select):
         return None
     if query.args.get("from_") is None and query.expressions:
         target, *more = (item.alias_or_name.lower() for item in query.expressions)

@@ -56,12 +56,69 @@ class Extension:
     grouped: bool = False
 
 
+@dataclass(slots=True)
+class _Level:
+    """What has been read of one pair of brackets: the index that opened it, and what its last clause is."""
+
+    opened: int
+    lists_tables: bool = False
+    has_from: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a statement's tokens stand, found in one pass: lists of values may have 20,000 of them.
+
+    Attributes:
+        opened: (T,) for every token, the index of the bracket around it or of the semicolon before it; -1 if
+            there is neither.
+        commas: indices of the commas that separate the tables of a FROM, not values.
+        behind_from: indices of the SELECTs of DuckDB's FROM-first form: FROM videos SELECT frames.
+    """
+
+    opened: list[int]
+    commas: set[int]
+    behind_from: set[int]
+
+    @classmethod
+    def of(cls, tokens: list[Token]) -> Layout:
+        """The layout of all tokens of a statement."""
+        found = cls([], set(), set())
+        levels = [_Level(-1)]
+        for i, token in enumerate(tokens):
+            kind, level = token.token_type, levels[-1]
+            found.opened.append(level.opened)
+            if kind in _OPEN:
+                levels.append(_Level(i))
+            elif kind in _CLOSE:
+                levels.pop()
+                levels = levels or [_Level(-1, has_from=level.has_from)]
+            elif kind == TokenType.COMMA and level.lists_tables:
+                found.commas.add(i)
+            elif kind == TokenType.FROM:
+                # The FROM of IS DISTINCT FROM compares.
+                level.lists_tables |= not i or tokens[i - 1].token_type != TokenType.DISTINCT
+                level.has_from = True
+            elif kind in _LISTS_VALUES:
+                level.lists_tables = False
+                if kind == TokenType.SELECT and level.has_from:
+                    found.behind_from.add(i)
+                elif kind == TokenType.SEMICOLON:
+                    levels[-1] = _Level(i)
+                elif kind in SET_OPERATIONS:
+                    level.has_from = False
+        return found
+
+
 def find_extensions(tokens: list[Token]) -> list[Extension]:
     """Every extension, in the order of the text; one may contain others."""
     found = []
+    layout: Layout | None = None
     for i, token in enumerate(tokens):
-        if token.token_type == TokenType.SELECT and _is_shorthand(tokens, i):
-            found.append(_shorthand_span(tokens, i))
+        if token.token_type == TokenType.SELECT and _names_target(tokens, i):
+            layout = Layout.of(tokens) if layout is None else layout
+            if _is_shorthand(tokens, i, layout):
+                found.append(_shorthand_span(tokens, i, layout))
         elif _is_call(tokens, i):
             last = closing(tokens, i + 1) + 1
             stop = tokens[min(last, len(tokens)) - 1].end + 1
@@ -96,11 +153,15 @@ def _is_call(tokens: list[Token], i: int) -> bool:
     )
 
 
-def _is_shorthand(tokens: list[Token], i: int) -> bool:
-    """Whether the SELECT at `i` begins a shorthand, not a query with a column of that name."""
-    if i + 1 >= len(tokens) or tokens[i + 1].token_type != TokenType.VAR:
-        return False
-    if tokens[i + 1].text.lower() not in TARGETS or _block_starts_with_from(tokens, i):
+def _names_target(tokens: list[Token], i: int) -> bool:
+    """Whether a word of TARGETS follows the SELECT at `i`."""
+    after = tokens[i + 1] if i + 1 < len(tokens) else None
+    return after is not None and after.token_type == TokenType.VAR and after.text.lower() in TARGETS
+
+
+def _is_shorthand(tokens: list[Token], i: int, layout: Layout) -> bool:
+    """Whether the SELECT of a target at `i` begins a shorthand, not a query with a column of that name."""
+    if i in layout.behind_from:
         return False
     behind = _behind_names(tokens, i + 2)
     if behind >= len(tokens):
@@ -112,23 +173,24 @@ def _is_shorthand(tokens: list[Token], i: int) -> bool:
         return True
     # A bare (SELECT frames) is a shorthand if a table is expected, otherwise a correlated column.
     if after.token_type == TokenType.R_PAREN:
-        return _holds_table(tokens, _opening(tokens, i))
+        return _holds_table(tokens, i, layout)
     # A list of more than names is no shorthand; but without a FROM it can mean nothing else, so it is one
     # here and the parser reports the error.
-    return tokens[i + 2].token_type == TokenType.COMMA and _reads_nothing(tokens, i)
+    return tokens[i + 2].token_type == TokenType.COMMA and _reads_nothing(tokens, i, layout)
 
 
-def _holds_table(tokens: list[Token], opened: int) -> bool:
-    """Whether a parenthesis contains a table, not a value: FROM (...), (...) UNION (...)."""
+def _holds_table(tokens: list[Token], i: int, layout: Layout) -> bool:
+    """Whether the parenthesis around a token contains a table, not a value: FROM (...), (...) UNION (...)."""
+    opened = layout.opened[i]
     while opened >= 0 and tokens[opened].token_type == TokenType.L_PAREN:
         before = tokens[opened - 1] if opened else None
         if before is not None and (
             before.token_type in _OPENS_QUERY
             or before.text.upper() in _WORDS_BEFORE_QUERY
-            or (before.token_type == TokenType.COMMA and lists_tables(tokens, opened - 1))
+            or (before.token_type == TokenType.COMMA and opened - 1 in layout.commas)
         ):
             return True
-        around = _opening(tokens, opened)
+        around = layout.opened[opened]
         # It begins the statement or the parenthesis around it, follows a WITH, or is a side of a set
         # operation.
         if not (
@@ -139,20 +201,6 @@ def _holds_table(tokens: list[Token], opened: int) -> bool:
             return False
         opened = around
     return opened < 0 or tokens[opened].token_type == TokenType.SEMICOLON
-
-
-def lists_tables(tokens: list[Token], comma: int) -> bool:
-    """Whether a comma separates the tables of a FROM, not values."""
-    depth = 0
-    for j in range(comma - 1, -1, -1):
-        kind = tokens[j].token_type
-        depth += (kind in _CLOSE) - (kind in _OPEN)
-        if depth < 0 or (depth == 0 and kind in _LISTS_VALUES):
-            return False
-        # The FROM of IS DISTINCT FROM compares.
-        if depth == 0 and kind == TokenType.FROM and tokens[j - 1].token_type != TokenType.DISTINCT:
-            return True
-    return False
 
 
 def is_name(token: Token) -> bool:
@@ -169,34 +217,18 @@ def _behind_names(tokens: list[Token], at: int) -> int:
     return at
 
 
-def _reads_nothing(tokens: list[Token], i: int) -> bool:
+def _reads_nothing(tokens: list[Token], i: int, layout: Layout) -> bool:
     """Whether the SELECT at `i` has no FROM and no query around it whose columns it could name."""
-    opened = _opening(tokens, i)
+    opened = layout.opened[i]
     bracket = opened >= 0 and tokens[opened].token_type in _OPEN
     if bracket and tokens[opened - 1].token_type not in (TokenType.FROM, TokenType.ALIAS):
         return False
     depth = 0
-    for token in tokens[i + 1 : _shorthand_span(tokens, i).last]:
+    for token in tokens[i + 1 : _shorthand_span(tokens, i, layout).last]:
         depth += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
         if depth == 0 and token.token_type == TokenType.FROM:
             return False
     return True
-
-
-def _opening(tokens: list[Token], i: int) -> int:
-    """Index of the parenthesis around token `i` or of the semicolon before it; -1 if there is neither."""
-    depth = 0
-    for j in range(i - 1, -1, -1):
-        kind = tokens[j].token_type
-        if kind in _CLOSE:
-            depth += 1
-        elif kind in _OPEN:
-            if depth == 0:
-                return j
-            depth -= 1
-        elif kind == TokenType.SEMICOLON and depth == 0:
-            return j
-    return -1
 
 
 def closing(tokens: list[Token], i: int) -> int:
@@ -212,22 +244,7 @@ def closing(tokens: list[Token], i: int) -> int:
     return len(tokens) - 1
 
 
-def _block_starts_with_from(tokens: list[Token], i: int) -> bool:
-    """Whether the SELECT at `i` belongs to DuckDB's FROM-first form: FROM videos SELECT frames."""
-    start = _opening(tokens, i) + 1
-    depth = 0
-    first = start
-    for j in range(start, i):
-        kind = tokens[j].token_type
-        depth += (kind in _OPEN) - (kind in _CLOSE)
-        if depth == 0 and kind in SET_OPERATIONS:
-            first = j + 1
-    return tokens[first].token_type == TokenType.FROM or any(
-        tokens[j].token_type == TokenType.FROM and _opening(tokens, j) == start - 1 for j in range(first, i)
-    )
-
-
-def _shorthand_span(tokens: list[Token], i: int) -> Extension:
+def _shorthand_span(tokens: list[Token], i: int, layout: Layout) -> Extension:
     """The shorthand at `i`; it ends at its parenthesis, a semicolon, a set operation or the end."""
     depth = 0
     last = len(tokens)
@@ -250,7 +267,7 @@ def _shorthand_span(tokens: list[Token], i: int) -> Extension:
     grouped = follows or _follows_set_operation(tokens, i)
     if grouped and tail is not None:
         last = tail  # ORDER BY and LIMIT belong to the whole set operation
-    whole = _opening(tokens, i) == -1 and not grouped
+    whole = layout.opened[i] == -1 and not grouped
     return Extension("shorthand", i, last, tokens[i].start, tokens[last - 1].end + 1, whole, grouped)
 
 

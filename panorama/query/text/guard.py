@@ -14,7 +14,7 @@ from panorama.query.shorthands.clock import is_daytime
 from panorama.query.shorthands.plan import Query, columns_to_add
 from panorama.query.sql.unions import sides_hint
 from panorama.query.text.dialect import meant_text, tokenize
-from panorama.query.text.extensions import TARGETS, lists_tables
+from panorama.query.text.extensions import TARGETS, Layout
 
 _REFUSED = {
     *("ALTER", "ANALYZE", "ATTACH", "BEGIN", "CALL", "CHECKPOINT", "COMMENT", "COMMIT", "COPY", "CREATE"),
@@ -208,11 +208,11 @@ def _with_columns(message: str, sql: str, queries: Sequence[Query]) -> str:
 def _read_names(sql: str) -> list[str]:
     """The names after FROM, JOIN and commas between tables, each once."""
     tokens = tokenize(sql)
+    commas = Layout.of(tokens).commas
     named = (
         token.text.lower()
         for i, token in enumerate(tokens[1:])
-        if tokens[i].token_type in (TokenType.FROM, TokenType.JOIN)
-        or (tokens[i].token_type == TokenType.COMMA and lists_tables(tokens, i))
+        if tokens[i].token_type in (TokenType.FROM, TokenType.JOIN) or i in commas
     )
     return list(dict.fromkeys(named))
 

@@ -108,7 +108,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray) and value.ndim == 1:
-        return value.tolist()
+        return value.tolist() if value.dtype.kind != "O" else [_plain(item) for item in value]
+    if isinstance(value, decimal.Decimal) and value.is_snan():
+        return math.nan  # neither Python's own functions nor DuckDB take a signaling NaN
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_plain(item) for item in value]
     for name in ("to_list", "to_pylist"):  # columns of a data frame, arrays of Arrow

@@ -286,7 +286,8 @@ def _videos_asked(query: Query, run: Run) -> tuple[int, int] | None:
 def least(tokens: list[Token]) -> Iterator[Compared]:
     """Every number that a score or similarity must reach, on either side of it or first in BETWEEN."""
     own = _given_names(tokens)
-    alike = {name.text.lower() for name in own if _is_similarity(tokens, own[name])}
+    ends = _similarity_ends(tokens)
+    alike = {name.text.lower() for name in own if own[name] in ends}
     others = {name.text.lower() for name in own} - alike
     for i, token in enumerate(tokens):
         name = token.text.lower()
@@ -335,10 +336,10 @@ def _given_names(tokens: list[Token]) -> dict[Token, int]:
     return given
 
 
-def _is_similarity(tokens: list[Token], stop: int) -> bool:
-    """Whether the tokens before `stop` end with a call of similarity."""
-    starts = (i for i in range(stop) if tokens[i].text.lower() == "similarity" and _opens(tokens, i + 1))
-    return any(closing(tokens, i + 1) + 1 == stop for i in starts)
+def _similarity_ends(tokens: list[Token]) -> set[int]:
+    """The indices after every call of similarity."""
+    starts = (i for i, token in enumerate(tokens) if token.text.lower() == "similarity")
+    return {closing(tokens, i + 1) + 1 for i in starts if _opens(tokens, i + 1)}
 
 
 def compared(tokens: list[Token]) -> Iterator[Compared]:
