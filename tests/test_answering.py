@@ -11,6 +11,7 @@ import pytest
 from fakes import Thing, thing_picture, write_film
 
 import panorama
+from panorama.answering.answerer import Answering
 from panorama.errors import LibraryClosed, LibraryDamaged, ModelError, QueryError
 from panorama.models import registry
 from panorama.models.color import ColorEmbedder
@@ -164,6 +165,28 @@ def test_threads_get_the_same_answer_each_from_an_engine_of_its_own(library):
         thread.join()
     assert len(answers) == 20
     assert all(answer == expected for answer in answers)
+
+
+def test_plain_sql_does_not_wait_for_a_model_that_another_query_loads(library):
+    """The model was loaded under the lock that every query takes."""
+    loading, loaded = threading.Event(), threading.Event()
+
+    def load():
+        loading.set()
+        assert loaded.wait(60)
+        return library.embedder
+
+    answering = Answering(library._store, load)
+    with ThreadPoolExecutor(2) as pool:
+        asked = pool.submit(answering.query, RED, None, None)
+        try:
+            assert loading.wait(60)
+            plain = pool.submit(answering.query, "SELECT count(*) FROM videos", None, None)
+            assert plain.result(timeout=10).fetchall() == [(1,)]
+        finally:
+            loaded.set()
+        assert asked.result().fetchall() == library.query(RED).fetchall()
+    answering.close()
 
 
 def test_warnings_of_the_program_that_asks_stay_as_they_were(library):

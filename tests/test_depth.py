@@ -197,3 +197,25 @@ def test_an_interrupt_costs_few_of_the_crops_that_are_taken_deeper(
         assert embed_stored_crops(store, library.embedder) == crops - kept[1]
         assert vectors(library) == [crops] * 3
         store.close()
+
+
+def test_crops_that_are_forgotten_while_they_are_taken_deeper_get_no_vectors(
+    shallow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`index` had read their pictures: it wrote vectors of them after they were erased."""
+    monkeypatch.setattr("panorama.indexing.stored_crops.EMBED_BATCH", 8)
+    with panorama.open(shutil.copytree(shallow / "library", tmp_path / "library")) as library:
+        library.compact()
+        store, forgotten = Store.open(tmp_path / "library"), []
+
+        def wait() -> None:
+            if not forgotten:
+                forgotten.extend(library.forget("red", with_sightings=True).accepted)
+
+        embed_stored_crops(store, library.embedder, wait)
+        crops = library.snapshot().crops().total
+        assert len(forgotten) and vectors(library) == [crops] * 3
+        for exit in (2, 3):
+            tracks = VectorTable.load(library.snapshot(), library.embedder.hash, exit).track_ids
+            assert not np.isin(tracks, forgotten).any()
+        store.close()

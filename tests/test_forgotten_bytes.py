@@ -16,6 +16,7 @@ from store_samples import MODEL, check_whole, exemplar, index, jpeg, unit_vector
 
 from panorama.errors import LibraryWriteError, PanoramaError
 from panorama.store import Snapshot, Store, pack_ids
+from panorama.store.files import crops
 from panorama.store.files.lost import ListedFile
 from panorama.store.upkeep import rewrite
 from panorama.store.upkeep.sweep import GRACE_SECONDS
@@ -252,6 +253,108 @@ def test_a_query_that_began_before_does_not_bring_vectors_back(store) -> None:
     later(store)
     store.compact()
     assert traces(store, 1) == set()
+
+
+def kept_by_a_query(store: Store, segments: list[int]) -> int:
+    """Commits deeper vectors of all crops that some videos had, from pictures that were read before."""
+    with store.append_embeddings(MODEL, 2) as writer:
+        for segment in segments:
+            ids = pack_ids(segment, [0, 1, 2])
+            writer.add(ids, ids, unit_vectors(3, 100 + segment))
+        return writer.commit()
+
+
+def deeper(store: Store) -> list[int]:
+    """The crops with such a vector that queries see, and nothing else that is in the files."""
+    rows = [pq.read_table(file.path).to_pydict() for file in store.snapshot().embeddings.get((MODEL, 2), ())]
+    found = [crop for file in rows for crop in file["crop_id"]]
+    assert VectorTable.load(store.snapshot(), MODEL, 2).crop_ids.tolist() == sorted(found)
+    every = (store.path / "data/embeddings").glob("*-e2.parquet")
+    assert sum(pq.read_metadata(path).num_rows for path in every) == len(found)
+    return sorted(found)
+
+
+def test_vectors_that_a_query_computed_before_do_not_come_back(store) -> None:
+    """Those of forgotten tracks were listed when it was done, and stayed, also after `compact`."""
+    for number in (1, 2):
+        index(store, f"{number}.mp4", seed=number)
+    store.add_exemplars("cat", [exemplar()])
+    store.forget_entity("cat", pack_ids(1, [0]))
+    with Store.open(store.path) as other:
+        assert kept_by_a_query(other, [1, 2]) == 5
+    assert deeper(store) == [*pack_ids(1, [1, 2]), *pack_ids(2, [0, 1, 2])]
+    store.add_exemplars("cat", [exemplar()])
+    store.forget_entity("cat", pack_ids(2, [0, 1, 2]))
+    assert kept_by_a_query(store, [2]) == 0
+    assert deeper(store) == pack_ids(1, [1, 2]).tolist()
+
+
+@pytest.mark.parametrize("turn", [0, 1, 2])
+def test_vectors_that_a_query_keeps_while_tracks_are_forgotten_go_too(store, monkeypatch, turn) -> None:
+    """Whichever file is being rewritten: files that were listed after the work began were not looked at."""
+    for number in (1, 2):
+        index(store, f"{number}.mp4", seed=number)
+    store.add_exemplars("cat", [exemplar()])
+    rewriting, turns = rewrite._rows_of, [0]
+
+    def beside(*given: Any) -> Any:
+        if turns[0] == turn:
+            kept_by_a_query(store, [1, 2])
+        turns[0] += 1
+        return rewriting(*given)
+
+    monkeypatch.setattr(rewrite, "_rows_of", beside)
+    store.forget_entity("cat", np.concatenate([pack_ids(1, [0]), pack_ids(2, [2])]))
+    assert turns[0] > turn
+    assert deeper(store) == [*pack_ids(1, [1, 2]), *pack_ids(2, [0, 1])]
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_what_is_forgotten_as_vectors_are_committed_is_noticed(store, monkeypatch, merged) -> None:
+    """Between the question which crops are stored and the transaction that lists their vectors."""
+    for number in (1, 2, 3):
+        index(store, f"{number}.mp4", seed=number)
+    store.add_exemplars("cat", [exemplar()])
+    find = crops.find
+
+    def changed(*given: Any) -> Any:
+        found = find(*given)
+        monkeypatch.setattr(crops, "find", find)
+        if merged:
+            store.compact()
+        store.forget_entity("cat", pack_ids(1, [0]))
+        store.remove_videos(["2.mp4"])
+        return found
+
+    monkeypatch.setattr(crops, "find", changed)
+    assert kept_by_a_query(store, [1, 2, 3]) == 5
+    assert deeper(store) == [*pack_ids(1, [1, 2]), *pack_ids(3, [0, 1, 2])]
+
+
+def test_vectors_stay_where_crops_were_only_merged(store, monkeypatch) -> None:
+    """Nothing is computed in vain."""
+    for number in (1, 2):
+        index(store, f"{number}.mp4", seed=number)
+    find = crops.find
+
+    def merged(*given: Any) -> Any:
+        found = find(*given)
+        monkeypatch.setattr(crops, "find", find)
+        assert store.compact()
+        return found
+
+    monkeypatch.setattr(crops, "find", merged)
+    assert kept_by_a_query(store, [1, 2]) == 6
+
+
+@pytest.mark.parametrize("case", [removed_from_a_merged_file, indexed_anew_beside_a_merged_file])
+def test_vectors_of_a_video_that_was_taken_out_do_not_come_back(store, case) -> None:
+    """They lay in a file with those of others until `compact`."""
+    for number in range(3):
+        index(store, f"{number}.mp4", seed=number)
+    case(store)
+    assert kept_by_a_query(store, [1, 2, 3]) == 6
+    assert deeper(store) == [*pack_ids(1, [0, 1, 2]), *pack_ids(3, [0, 1, 2])]
 
 
 def test_codes_of_a_removed_video_go_too(store) -> None:

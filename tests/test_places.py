@@ -265,3 +265,24 @@ def test_making_ready_stands_back_between_pieces_of_a_file(
     waited.clear()
     PlaceTables(store.snapshot()).prepare(lambda: waited.append(1))
     assert not waited  # all is kept
+
+
+def test_tables_are_taken_over_while_a_query_opens_more_of_them(store: Store) -> None:
+    """The next snapshot's query ended with "dictionary changed size during iteration"."""
+    index(store, "a.mp4")
+    before = PlaceTables(store.snapshot())
+    tracks = pq.read_table(store.snapshot().files["tracks"][0])["track_id"].to_numpy()
+
+    class Opening(tuple):
+        """A file that is looked up, as the other query opens one more."""
+
+        def __hash__(self) -> int:
+            before._open["crops", f"{len(before._open)}"] = rows
+            return super().__hash__()
+
+    before.spans(tracks)
+    ((file, rows),) = before._open.items()
+    before._open = {Opening(file): rows}
+    index(store, "b.mp4")
+    after = PlaceTables(store.snapshot(), before)
+    assert len(before._open) > 1 and list(after._open) == [file]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import py_compile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from fakes import Thing, thing_picture, write_film
 import panorama
 from panorama.answering import sightings
 from panorama.answering.calibration import SETTING, measured_with
+from panorama.errors import QueryTimeout
 from panorama.query.matching.passes import Passes
+from panorama.query.stopping import QueryStopped
 from panorama.store import Store
 
 RED = "SELECT tracks WHERE entity = 'red'"
@@ -153,6 +156,53 @@ def test_a_process_that_knows_does_not_read_it_again(library, passes, tmp_path, 
     library.drop("red")
     library.query("SELECT tracks WHERE entity = 'blue'")
     assert list(library._answerer._known) == ["blue"]
+
+
+def videos(rows):
+    return {row.video for row in rows}
+
+
+@pytest.fixture
+def grown(library, monkeypatch, tmp_path):
+    """A second video with red, not looked at yet; a function that runs once in the next pass over it."""
+    assert videos(library.query(RED)) == {"a.mp4"}
+    write_film(tmp_path / "b.mp4", [Thing("red", 0, 30, side=16), Thing("green", 0, 30, top=80)])
+    library.index(["b.mp4"])
+    first = Passes.first
+
+    def during_the_pass(do):
+        def passing(self, *args):
+            monkeypatch.setattr(Passes, "first", first)
+            do()
+            return first(self, *args)
+
+        monkeypatch.setattr(Passes, "first", passing)
+
+    return during_the_pass
+
+
+def test_a_query_that_is_stopped_leaves_no_half_result(library, grown):
+    """The matches of before were kept as those of the whole library until new videos were added to them."""
+
+    def stop():
+        raise QueryStopped
+
+    grown(stop)
+    with pytest.raises(QueryTimeout):
+        library.query(RED)
+    assert videos(library.query(RED)) == videos(again(library)) == {"a.mp4", "b.mp4"}
+
+
+def test_a_query_beside_one_that_looks_at_new_videos_does_too(library, grown):
+    """The second query took the matches of before, which the first one was still adding to."""
+    beside = []
+
+    def ask_beside():
+        with ThreadPoolExecutor(1) as other:
+            beside.extend(other.submit(library.query, RED).result())
+
+    grown(ask_beside)
+    assert videos(library.query(RED)) == videos(beside) == {"a.mp4", "b.mp4"}
 
 
 def test_a_better_track_than_the_best_of_old_makes_it_anew(library, passes, tmp_path):

@@ -89,7 +89,7 @@ class Answering:
 
     Args:
         store: of the library.
-        embedder: returns the model to search with; called when a statement first needs it.
+        embedder: returns the model to search with; called when a statement first needs it, by any thread.
     """
 
     def __init__(self, store: Store, embedder: Callable[[], Embedder]) -> None:
@@ -251,9 +251,9 @@ class Answering:
         with self._lock:
             if self._snapshot is snapshot and self._matcher is not None:
                 return self._matcher
-            embedder = self._embedder()
-        _check_embedded(snapshot, embedder)
         # Do this without the lock, so that plain SQL does not wait.
+        embedder = self._embedder()
+        _check_embedded(snapshot, embedder)
         known = self._with_every_view(snapshot, embedder)
         scenes = self._places_of(known).scenes
         with self._lock:

@@ -66,9 +66,11 @@ class KeptIndexes:
 
     def places(self, snapshot: Snapshot) -> PlaceTables:
         """Where and when the tracks of a snapshot were in sight."""
-        if self._places is None or self._places.snapshot is not snapshot:
-            self._places = PlaceTables(snapshot, self._places)
-        return self._places
+        kept = self._places
+        if kept is None or kept.snapshot is not snapshot:
+            # Not read again from `self`: a query on another snapshot may have put its tables there.
+            kept = self._places = PlaceTables(snapshot, kept)
+        return kept
 
     def tracks_at(self, snapshot: Snapshot, seen: SeenPlaces) -> NDArray[np.int64]:
         """(P,) the track of the snapshot that was at each place; NO_TRACK if there is none."""

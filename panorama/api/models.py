@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -29,15 +30,17 @@ class _Choice(Generic[Model]):
     ) -> None:
         self._setting, self._names = setting, names
         self._late: Callable[[str | None], Model] = late
+        self._lock = threading.Lock()  # threads that ask at once get one model, not one each
         self._named: str | None = None
         self._model: Model | None = None
 
     def of(self, store: Store | None) -> Model:
         """The library's model; pass None for a library that does not exist yet."""
         name = None if store is None else store.setting(self._setting)
-        if self._model is None or name != self._named:
-            self._model, self._named = self._late(name), name
-        return self._model
+        with self._lock:
+            if self._model is None or name != self._named:
+                self._model, self._named = self._late(name), name
+            return self._model
 
     def folder(self, store: Store) -> Path | None:
         """The model's folder; None for a model that is loaded by name."""
@@ -50,7 +53,8 @@ class _Choice(Generic[Model]):
         kept = name if name in self._names() or not folder.is_dir() else str(folder.resolve())
         if store.setting(self._setting) != kept:
             store.put_setting(self._setting, kept)
-        self._model, self._named = model, kept
+        with self._lock:
+            self._model, self._named = model, kept
 
 
 class LibraryModels:

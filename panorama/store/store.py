@@ -233,7 +233,7 @@ class Store:
         return crops.read_crops(self._place, crop_ids, segments, batch_size)
 
     def append_embeddings(self, model_hash: str, exit: int) -> EmbeddingsWriter:
-        """Start adding vectors to stored crops, those of many videos in one file."""
+        """Add vectors to stored crops, of many videos in one file; not to crops erased before the commit."""
         return EmbeddingsWriter(self._place, model_hash, exit)
 
     # -- the album

@@ -78,7 +78,7 @@ class AlbumMatcher:
         Bands compare with the entity's best track, so they are set here and nowhere else.
         """
         fresh: list[str] = []
-        grown: dict[bytes, list[str]] = defaultdict(list)
+        grown: dict[bytes, dict[str, Whole]] = defaultdict(dict)
         for name in dict.fromkeys(names):
             if name in self._wholes:
                 note_ways("memory", 1)
@@ -88,17 +88,20 @@ class AlbumMatcher:
             if recalled is None:
                 fresh.append(name)
             elif len(recalled.added):
-                grown[recalled.added.tobytes()].append(name)
-                self._wholes[name] = recalled.whole
+                grown[recalled.added.tobytes()][name] = recalled.whole
             else:
                 self._wholes[name] = recalled.whole
-        changed = [*fresh, *(name for some in grown.values() for name in some)]
-        for added, some in grown.items():
-            fresh += self._grow(some, np.frombuffer(added, np.int32))
-        for name, (whole, _) in self._found(fresh, None, {}).items():
+        for added, known in grown.items():
+            whole = self._grow(known, np.frombuffer(added, np.int32))
+            self._remember(whole)
+            fresh += [name for name in known if name not in whole]
+        self._remember({name: whole for name, (whole, _) in self._found(fresh, None, {}).items()})
+
+    def _remember(self, wholes: Mapping[str, Whole]) -> None:
+        """Keep results of the whole library, and only these: a query may stop here, others read meanwhile."""
+        for name, whole in wholes.items():
             self._wholes[name] = whole
-        for name in changed:
-            self._sightings.keep(name, self._wholes[name])
+            self._sightings.keep(name, whole)
 
     def similarity(
         self, image: Image | int, request: MatchRequest
@@ -207,8 +210,8 @@ class AlbumMatcher:
         added = self._passes.scope(exit, MatchRequest(segments=recalled.added))
         return len(recalled.whole.matches), 0 if added is None else added.rows
 
-    def _grow(self, names: Sequence[str], segments: NDArray[np.int32]) -> list[str]:
-        """Add the tracks of new segments to known results; returns the names that must be matched again.
+    def _grow(self, known: Mapping[str, Whole], segments: NDArray[np.int32]) -> dict[str, Whole]:
+        """Add the tracks of new segments to known results; names that must be matched again are missing.
 
         Adding is enough if no new track beats the old best one, which the old tracks were compared with, or
         the best of a common scene; if no new track was seen at a deeper exit; and if no new track can
@@ -216,11 +219,10 @@ class AlbumMatcher:
         was compared.
         """
         beside = self.source.neighbours(segments)
-        known = {name: self._wholes[name] for name in names}
         alone = self.categories
         best = {n: old.best if len(old.matches) and n not in alone else {} for n, old in known.items()}
-        again = []
-        for name, (new, top) in self._found(names, segments, best, known).items():
+        grown: dict[str, Whole] = {}
+        for name, (new, top) in self._found(list(known), segments, best, known).items():
             old = known[name]
             beaten = any(value > best[name].get(exit, np.inf) for exit, value in top.items())
             deeper = bool(best[name]) and max(top, default=0) > max(best[name])
@@ -230,14 +232,13 @@ class AlbumMatcher:
                 or not old.scenes.unchanged_by(new.scenes, self.source)
                 or _touch(old, new, beside)
             ):
-                again.append(name)
                 continue
             both = _appended(old.matches, new.matches)
             reached = {**old.best, **new.best}
             highest = {e: max(old.best.get(e, 0.0), new.best.get(e, 0.0)) for e in reached}
             both = both[np.argsort(both.track_id, kind="stable")]
-            self._wholes[name] = Whole(both, highest, old.scenes.with_others(new.scenes))
-        return again
+            grown[name] = Whole(both, highest, old.scenes.with_others(new.scenes))
+        return grown
 
     def _found(
         self,

@@ -9,17 +9,22 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from panorama.errors import PanoramaError
+from panorama.store.catalog.database import Transaction
 from panorama.store.files.layout import Place
 from panorama.store.files.lost import ListedFile
 from panorama.store.files.own_names import check_data_files
 from panorama.store.files.schema import CROPS, segment_of
 
-_FILES_OF = """
-SELECT DISTINCT f.path FROM files f JOIN file_segments fs ON fs.file_id = f.file_id
-WHERE f.table_name = 'crops' AND f.retired_version IS NULL AND fs.segment_id IN :segments
-ORDER BY f.file_id
+_LISTED = """
+SELECT fs.segment_id, f.path FROM files f JOIN file_segments fs ON fs.file_id = f.file_id
+JOIN segments s ON s.segment_id = fs.segment_id
+WHERE f.table_name = 'crops' AND f.retired_version IS NULL AND s.state = 'live'
+AND fs.segment_id IN :segments ORDER BY f.file_id, fs.segment_id
 """
-_LIVE = "SELECT segment_id FROM segments WHERE state = 'live' AND segment_id IN :segments"
+
+Listing = list[tuple[int, str]]
+"""Live segments and the files that hold crops of them; while a listing stays equal, so do the crops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +56,55 @@ def read_crops(
     wanted = None if crop_ids is None else np.unique(np.asarray(crop_ids, np.int64))
     numbers = np.unique(segment_of(wanted)) if wanted is not None else np.unique(np.asarray(segments))
     with place.catalog.read() as tx:
-        live = np.array([row[0] for row in tx.rows(_LIVE, segments=numbers.tolist())], np.int32)
-        paths = [row.path for row in tx.rows(_FILES_OF, segments=live.tolist())]
-    check_data_files(place.root, paths)
+        listing = listed(tx, numbers)
+    live, paths = _apart(place, listing)
     for path in paths:
         with ListedFile(place.root / path) as file:
             for group in range(file.num_row_groups):
                 yield from _group_crops(file, group, live, wanted, batch_size)
+
+
+def listed(tx: Transaction, segments: NDArray[np.integer]) -> Listing:
+    """Where the crops of some segments (S,) are; segments that are not live have none."""
+    return [(row.segment_id, row.path) for row in tx.rows(_LISTED, segments=segments.tolist())]
+
+
+def find(place: Place, crop_ids: NDArray[np.int64]) -> tuple[NDArray[np.bool_], Listing]:
+    """Which of some crops (N,) are stored, in live segments, and the listing of all their segments.
+
+    Raises:
+        LibraryDamaged: a listed file cannot be read.
+    """
+    segments = np.unique(segment_of(crop_ids))
+    while True:
+        with place.catalog.read() as tx:
+            listing = listed(tx, segments)
+        try:
+            return _among(place, listing, crop_ids), listing
+        except PanoramaError:
+            with place.catalog.read() as tx:
+                if listed(tx, segments) == listing:
+                    raise
+            # A file was erased between the listing and its opening.
+
+
+def _among(place: Place, listing: Listing, crop_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+    live, paths = _apart(place, listing)
+    wanted = np.unique(crop_ids)
+    found = [wanted[:0]]
+    for path in paths:
+        with ListedFile(place.root / path) as file:
+            for group in range(file.num_row_groups):
+                if _may_hold(file, group, wanted):
+                    found.append(file.read_row_group(group, columns=["crop_id"]).column("crop_id").to_numpy())
+    return np.isin(crop_ids, np.concatenate(found)) & np.isin(segment_of(crop_ids), live)
+
+
+def _apart(place: Place, listing: Listing) -> tuple[NDArray[np.int32], list[str]]:
+    """The segments and the files of a listing, each once."""
+    paths = list(dict.fromkeys(path for _, path in listing))
+    check_data_files(place.root, paths)
+    return np.unique(np.array([segment for segment, _ in listing], np.int32)), paths
 
 
 def _group_crops(

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
 from panorama.errors import LibraryWriteError
 from panorama.store.catalog import videos
 from panorama.store.catalog.database import Transaction, write_errors
 from panorama.store.catalog.videos import VideoRow
+from panorama.store.files import crops
 from panorama.store.files.layout import Place
 from panorama.store.files.locks import FileLock
 from panorama.store.files.schema import CUT, ENDS_SHAPE, pack_ids, segment_of, table_format
@@ -105,6 +108,13 @@ class FileSet:
                     }
                 )
         return listed
+
+    def written(self) -> Iterator[pa.Table]:
+        """The rows of the finished files, in pieces."""
+        for file in self._files.values():
+            with write_errors(self.place.root), pq.ParquetFile(file.path) as parquet:
+                for group in range(parquet.num_row_groups):
+                    yield parquet.read_row_group(group)
 
     def discard(self) -> bool:
         """Delete all files and drop the lock; keep the files and return False if the catalog lists them.
@@ -287,39 +297,75 @@ class SegmentWriter:
 
 
 class EmbeddingsWriter:
-    """Adds vectors of one exit of a model to stored crops, those of many segments in one file."""
+    """Adds vectors of another exit or model to crops already stored, many segments in one file.
+
+    Another process may erase crops, or replace their video, after they were read: a commit leaves their
+    vectors out.
+    """
 
     def __init__(self, place: Place, model_hash: str, exit: int) -> None:
         self._place = place
         self._model_hash = model_hash
         self._exit = exit
         self._files = FileSet(place, f"w{uuid.uuid4().hex}")
+        self._crop_ids: list[NDArray[np.int64]] = []
         self._done = False
 
     def add(self, crop_id: ArrayLike, track_id: ArrayLike, vectors: NDArray[np.float32]) -> None:
         """Append vectors (N, dim) of crops."""
         add_vectors(self._files, self._model_hash, self._exit, crop_id, track_id, vectors, None)
+        self._crop_ids.append(np.array(crop_id, np.int64))
 
     def commit(self) -> int:
-        """Make the vectors visible and return how many; ValueError after an earlier commit or abort."""
+        """Make the vectors of crops that are still stored visible and return how many."""
         if self._done:
             raise ValueError("these embeddings are already committed or aborted")
-        rows = self._files.rows("embeddings")
-        if not rows:
-            self.abort()
-            return 0
         try:
-            listed = self._files.finish()
-            with self._place.catalog.write() as tx:
-                list_files(tx, listed)
-                # The videos may have been removed or replaced while their vectors were computed.
-                videos.retire_dead_files(tx, tx.bump("data"))
+            rows = self._publish(np.concatenate([*self._crop_ids, np.zeros(0, np.int64)]))
         except BaseException:
             self.abort()
             raise
+        if not rows:
+            self.abort()
+            return 0
         self._done = True
         self._files.release()
         return rows
+
+    def _publish(self, crop_ids: NDArray[np.int64]) -> int:
+        """List the file with the vectors of those of its crops (N,) that are still stored; how many."""
+        files = self._files.finish()
+        while len(crop_ids):
+            segments = np.unique(segment_of(crop_ids))
+            stored, listing = crops.find(self._place, crop_ids)
+            if not stored.all():
+                crop_ids = crop_ids[stored]
+                files = self._rewrite(crop_ids)
+            with self._place.catalog.write() as tx:
+                # Otherwise crops may be gone since. Erasing lists other files of crops before it looks for
+                # vectors (`erase_tracks`), so it sees what is listed here.
+                if crops.listed(tx, segments) == listing:
+                    list_files(tx, files)
+                    tx.bump("data")
+                    break
+        return len(crop_ids)
+
+    def _rewrite(self, crop_ids: NDArray[np.int64]) -> list[dict[str, Any]]:
+        """Write the file again with the vectors of some crops (N,); what the catalog is to list."""
+        thinner = FileSet(self._place, f"w{uuid.uuid4().hex}")
+        try:
+            for rows in self._files.written():
+                kept = rows.filter(pa.array(np.isin(rows.column("crop_id").to_numpy(), crop_ids)))
+                columns = {name: kept.column(name) for name in kept.column_names}
+                dim = kept.schema.field("vector").type.list_size
+                thinner.add("embeddings", columns, self._model_hash, self._exit, dim)
+            files = thinner.finish()
+        except BaseException:
+            thinner.discard()
+            raise
+        self._files.discard()
+        self._files = thinner
+        return files
 
     def abort(self) -> None:
         """Delete all that was written, unless it is committed."""

@@ -79,7 +79,8 @@ class PlaceTables:
             if before.snapshot.data_version == snapshot.data_version:
                 self._scenes = before._scenes
             wanted = set(_files(snapshot))
-            self._open = {file: rows for file, rows in before._open.items() if file in wanted}
+            # A copy: a query on the earlier snapshot may be opening more of them.
+            self._open = {file: rows for file, rows in before._open.copy().items() if file in wanted}
 
     def prepare(self, wait: Callable[[], None] = lambda: None) -> None:
         """Make the arrays for lookups and delete those no longer needed; `wait` is called between pieces."""

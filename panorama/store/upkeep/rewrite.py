@@ -138,13 +138,15 @@ def erase_tracks(place: Place, track_ids: NDArray[np.int64]) -> None:
     tracks = np.unique(track_ids)
     holders = set(segment_of(tracks).tolist())
     with write_errors(place.root), held(place.locks / "maintenance.lock"):
-        for source in _sources(place):
-            seen = source.table in ("crops", "embeddings") and not holders.isdisjoint(source.live)
-            if not seen and not source.dead:
-                continue
-            _swap(place, [source], tracks if seen else None, erase=True)
-        # Retired files that no sweep has deleted yet may hold the same rows, including files that a commit
-        # retired during the loop above.
+        # Crops first: EmbeddingsWriter lists vectors only while their crops are stored. Once these crops are
+        # gone, no more vectors of them follow, and the second list of files holds all there are.
+        for is_crops in (True, False):
+            for source in _sources(place):
+                seen = source.table in ("crops", "embeddings") and not holders.isdisjoint(source.live)
+                if (source.table == "crops") == is_crops and (seen or source.dead):
+                    _swap(place, [source], tracks if seen else None, erase=True)
+        # What was retired, also by a commit meanwhile, and no sweep has deleted yet, holds the same rows or
+        # those of before.
         with place.catalog.write() as tx:
             tx.run(_ERASE_RETIRED, segments=sorted(holders))
             sightings.clear(tx)  # they name erased tracks
