@@ -22,6 +22,8 @@ LEAST_BYTES_SHARE = 0.5
 BLOCK_BYTES = 188
 BLOCK_MARK = 0x47
 """The first byte of every block of a transport stream, including padding."""
+READ_BLOCKS = 5_000
+"""Blocks of a gap that are read at once: about 1 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +111,22 @@ class Holes:
 
 
 def _unmarked(path: Path, gap: Gap) -> int:
-    """How many bytes of a gap in a transport stream lie in no block; 0 if blocks are not 188 bytes long."""
-    data = np.memmap(path, np.uint8, "r")
-    if np.any(data[gap.end_byte :: BLOCK_BYTES][:5] != BLOCK_MARK):
-        return 0
-    blocks = (gap.end_byte - gap.first_byte) // BLOCK_BYTES
-    marks = data[gap.end_byte - blocks * BLOCK_BYTES : gap.end_byte : BLOCK_BYTES]
-    return int(np.count_nonzero(marks != BLOCK_MARK)) * BLOCK_BYTES
+    """How many bytes of a gap in a transport stream lie in no block; 0 if blocks are not 188 bytes long.
+
+    Raises:
+        OSError: the drive cannot read it.
+    """
+    lost = 0
+    # Not mapped: a sector that cannot be read, or a file that shrinks, would kill the process.
+    with path.open("rb") as file:
+        file.seek(gap.end_byte)
+        behind = np.frombuffer(file.read(4 * BLOCK_BYTES + 1), np.uint8)
+        if np.any(behind[::BLOCK_BYTES] != BLOCK_MARK):
+            return 0
+        left = (gap.end_byte - gap.first_byte) // BLOCK_BYTES
+        file.seek(gap.end_byte - left * BLOCK_BYTES)
+        while left and (piece := file.read(min(left, READ_BLOCKS) * BLOCK_BYTES)):
+            marks = np.frombuffer(piece, np.uint8)[::BLOCK_BYTES]
+            lost += int(np.count_nonzero(marks != BLOCK_MARK))
+            left -= len(marks)
+    return lost * BLOCK_BYTES
