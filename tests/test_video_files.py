@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from fractions import Fraction
@@ -298,6 +299,14 @@ def test_content_hash_of_a_picture_folder_sees_a_changed_picture_and_name(tmp_pa
     renamed = content_hash(folder)
     (folder / "frame-1.png").write_bytes((folder / "frame-0.png").read_bytes())
     assert len({before, renamed, content_hash(folder)}) == 3
+
+
+def test_a_picture_whose_name_is_no_text_is_in_the_content_hash_of_its_folder(tmp_path: Path) -> None:
+    """Indexing the folder failed with a UnicodeEncodeError, as a defect."""
+    for name in (b"\xc3\xa4.png", b"\xff.png"):
+        touch(tmp_path / "walk" / os.fsdecode(name))
+    held = [b"5 pictures a second", b"\xc3\xa4.png", b"1", b"x\xff.png", b"1", b"x"]
+    assert content_hash(tmp_path / "walk") == hashlib.sha256(b"\0".join(held)).hexdigest()
 
 
 @pytest.mark.parametrize("empty", [[], ["4"], ["4", "5"]])

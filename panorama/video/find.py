@@ -423,7 +423,7 @@ def _beginnings(path: Path, size: int | None) -> Iterator[tuple[hashlib._Hash, l
                     if length:
                         return
                 read.append(os.fsencode(part.name))
-                digest.update(f"{part.name}\0{length}\0".encode())
+                digest.update(b"%b\0%d\0" % (read[-1], length))
                 file.seek(0)
             while block := file.read(min(_BLOCK_BYTES, left)):
                 digest.update(block)
