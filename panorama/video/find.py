@@ -10,13 +10,13 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from panorama.errors import VideoError, VideoOpenError
 from panorama.pictures.picture_size import is_plain
+from panorama.video.faults import about, reachable
 from panorama.video.pictures import (
     DEFAULT_RATE,
     IMAGE_SUFFIXES,
@@ -365,7 +365,7 @@ def content_sample(path: Path) -> str:
     Raises:
         VideoOpenError: the file cannot be read.
     """
-    with _naming(path):
+    with reachable(path):
         if path.is_dir():
             states = picture_states(path)
             parts = [b"%b\0%d\0" % (name, size) for name, size, _ in states]
@@ -393,7 +393,7 @@ def content_hash(path: Path | str, size: int | None = None) -> str:
         VideoOpenError: the file cannot be read.
     """
     path = Path(path)
-    with _naming(path):
+    with reachable(path):
         digest, read = next(_beginnings(path, size))
         digest.update(_read_by(path, sorted(read)))
     return digest.hexdigest()
@@ -415,7 +415,7 @@ def _beginnings(path: Path, size: int | None) -> Iterator[tuple[hashlib._Hash, l
         file = _opened(part) if is_folder else part.open("rb")
         if file is None:
             continue
-        with file:
+        with file, about(part):
             if is_folder:
                 length = file.seek(0, os.SEEK_END)
                 if not left:
@@ -429,15 +429,6 @@ def _beginnings(path: Path, size: int | None) -> Iterator[tuple[hashlib._Hash, l
                 digest.update(block)
                 left -= len(block)
     yield digest.copy(), read
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Turn an OSError within the block into a VideoOpenError that names the video."""
-    try:
-        yield
-    except OSError as exc:
-        raise VideoOpenError(f"{path} cannot be read: {exc.strerror or exc}") from exc
 
 
 def _opened(picture: Path) -> BinaryIO | None:
@@ -474,7 +465,7 @@ def goes_on(path: Path, size: int, content: str) -> bool:
     # A folder of the same size may hold the same pictures, which are decoded in another way now.
     if more < 0 or (not more and not path.is_dir()):
         return False
-    with _naming(path):
+    with reachable(path):
         for digest, read in _beginnings(path, size):
             if digest.hexdigest() == content:  # decoded plainly, or indexed by an earlier version
                 return True
