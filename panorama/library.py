@@ -462,7 +462,8 @@ class Library(LibraryContents):
     def sheet(self, result: Result, out: File, *, most: int | None = None) -> Drawn:
         """Draw hits of an answer as a contact sheet, default 24; if there are more, those that show the most.
 
-        The file's suffix sets the format. QueryError if the answer has no video and time.
+        The file's suffix sets the format. QueryError if the answer has no video and time, UsageError if the
+        format cannot hold a picture of so many hits.
         """
         from panorama.shown.answer_pictures import AnswerPictures
 

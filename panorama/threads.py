@@ -170,6 +170,7 @@ _LENT = _Lent()
 @cache
 def _tell_of_forks() -> None:
     os.register_at_fork(after_in_child=_LENT.forked)
+    os.register_at_fork(after_in_child=_PROCESS.forked)
 
 
 _GET = {
@@ -207,6 +208,10 @@ class _Alone:
         self._lock = Lock()
         self._inside = 0
         self._before: list[tuple[Any, int]] = []
+
+    def forked(self) -> None:
+        """Runs in a forked process, where nobody releases a lock that another thread held."""
+        self._lock = Lock()
 
     def enter(self, libraries: Sequence[Any]) -> None:
         with self._lock:
@@ -246,6 +251,7 @@ def products_alone() -> Iterator[None]:
     scans divides them among threads itself. The count applies to the whole process, except for a BLAS on
     OpenMP. If blocks of several threads overlap, the first sets it and the last to end restores it.
     """
+    _tell_of_forks()
     found = _blas(frozenset(BRING_PRODUCTS.intersection(sys.modules))).lib_controllers
     # A BLAS on OpenMP has a count for each thread.
     by_thread = [library for library in found if library.info().get("threading_layer") == "openmp"]

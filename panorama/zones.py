@@ -168,8 +168,8 @@ class Zones:
             The shapes drawn.
 
         Raises:
-            UsageError: the suffix is not an image format, or `out` is a video or one of the library's own
-                files.
+            UsageError: the suffix is not an image format or its format cannot hold so large a frame, or `out`
+                is a video or one of the library's own files.
             LibraryWriteError: `out` cannot be written; the previous file stays.
         """
         check_picture(Path(out), set(self._videos().column("uri").to_pylist()))

@@ -89,3 +89,16 @@ def test_what_cannot_be_drawn_is_refused(library: panorama.Library, tmp_path: Pa
         library.clips(answer, tmp_path / "clips")
     with pytest.raises(UsageError, match="most"):
         library.sheet(library.query("SELECT moments"), tmp_path / "a.png", most=-1)
+
+
+def test_a_sheet_too_large_for_its_format_is_refused_with_what_fits(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    """It ended in an AttributeError, after all frames had been read."""
+    asked = "SELECT video, range / 100.0 AS time FROM videos, range(300) WHERE video LIKE 'gate%'"
+    (tmp_path / "v" / "gate" / "a.mp4").unlink()  # a sheet that reads frames would say that it is gone
+    told = "hits.webp would be 1310x18006 pixels, and a picture in .webp has at most 16383 a side;"
+    with pytest.raises(UsageError, match=f"{told} name a .png file, or draw at most 272 of the 300 hits"):
+        library.sheet(library.query(asked), tmp_path / "hits.webp", most=1000)
+    answer = library.query(f"{asked} LIMIT 272")
+    assert library.sheet(answer, tmp_path / "hits.webp", most=1000).failed

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import panorama
 from panorama.content import content_dir
-from panorama.errors import BadImage, ModelError, UsageError
+from panorama.errors import BadImage, LibraryWriteError, ModelError, UsageError
 from panorama.models.registry import load_embedder
 from panorama.models.retrieval import retrieval_scores
 from panorama.models.training.heldout import held_out_pictures
@@ -423,6 +423,15 @@ def test_crops_of_a_query_and_of_videos_do_not_overwrite_each_other(
     asked = from_library(library, tmp_path, "SELECT crop_id FROM crops")
     files = {p.file for p in asked}
     assert files.isdisjoint(p.file for p in from_library(library, tmp_path))
+
+
+def test_a_crop_that_cannot_be_written_is_told(library: panorama.Library, tmp_path: Path) -> None:
+    """On a full disk its file was missing, nothing was said, and reading the pictures failed later."""
+    first = Path(from_library(library, tmp_path, "SELECT crop_id FROM crops")[0].file)
+    first.unlink()
+    first.mkdir()
+    with pytest.raises(LibraryWriteError, match=f"{first.name} cannot be written"):
+        from_library(library, tmp_path, "SELECT crop_id FROM crops")
 
 
 def test_a_video_that_the_query_brings_too_is_refused(

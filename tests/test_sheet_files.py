@@ -13,7 +13,7 @@ import pytest
 from fakes import Thing, write_film
 from numpy.typing import NDArray
 
-from panorama.errors import LibraryWriteError, QueryError
+from panorama.errors import LibraryWriteError, QueryError, UsageError
 from panorama.picture_files import write_picture
 from panorama.shown.hit_clips import _stretches, write_clips
 from panorama.shown.hits import Hit, hits_of
@@ -37,6 +37,25 @@ def test_a_picture_that_cannot_be_finished_leaves_the_one_before(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert (tmp_path / "why.png").read_bytes() == kept
     assert [path.name for path in tmp_path.iterdir()] == ["why.png"]
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "larger"),
+    [("a.webp", 16_383, ".png"), ("a.JPG", 65_500, ".png"), ("a.png", 1_000_000, ".tif")],
+)
+def test_a_picture_too_large_for_its_format_is_refused_with_one_that_holds_it(
+    tmp_path, capfd, name, most, larger
+):
+    """What OpenCV returns when it cannot encode a picture was not looked at: 'tuple' has no 'tobytes'."""
+    write_picture(np.zeros((most, 1, 3), np.uint8), tmp_path / name)
+    kept = (tmp_path / name).read_bytes()
+    for shape in ((most + 1, 1, 3), (1, most + 1, 3)):
+        told = f"{name} would be {shape[1]}x{shape[0]} pixels, and a picture in .* has at most {most} a side"
+        with pytest.raises(UsageError, match=f"^{told}; name a {larger} file$"):
+            write_picture(np.zeros(shape, np.uint8), tmp_path / name)
+    assert (tmp_path / name).read_bytes() == kept
+    assert capfd.readouterr() == ("", "")
+    write_picture(np.zeros((most + 1, 1, 3), np.uint8), tmp_path / f"a{larger}")
 
 
 LONG = "the white delivery van of the bakery on the corner, with a roof rack, number 2"

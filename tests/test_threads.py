@@ -205,6 +205,49 @@ else:
     assert subprocess.run(given, capture_output=True, text=True, check=True).stdout == "0\n"
 
 
+@pytest.mark.parametrize("what", ["decoding", "products"])
+def test_a_forked_process_waits_for_no_lock_that_another_thread_held(what: str) -> None:
+    """A child that was forked while a thread read a picture, or a query began, hung at its first picture."""
+    program = """
+import os, signal, sys, threading
+import cv2, numpy as np
+from panorama import threads
+from panorama.pictures import pixels
+inside, done = threading.Event(), threading.Event()
+
+class Slow:
+    \"""A library of products that takes its time to set a number of threads.\"""
+    num_threads = 1
+    def set_num_threads(self, count):
+        inside.set()
+        done.wait()
+
+def decoding():
+    with pixels._quiet():
+        inside.set()
+        done.wait()
+
+picture = cv2.imencode(".png", np.zeros((8, 8, 3), np.uint8))[1].tobytes()
+with threads.products_alone():
+    pixels.read_pixels(picture)
+busy = decoding if sys.argv[1] == "decoding" else lambda: threads._PROCESS.enter([Slow()])
+thread = threading.Thread(target=busy)
+thread.start()
+inside.wait()
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    with threads.products_alone():
+        pixels.read_pixels(picture)
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+done.set()
+thread.join()
+"""
+    given = [sys.executable, "-W", "ignore", "-c", program, what]
+    assert subprocess.run(given, capture_output=True, text=True, check=True).stdout == "0\n"
+
+
 def test_products_are_alone_while_a_question_is_answered() -> None:
     with threadpool_limits(3, user_api="blas"):
         with products_alone():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -324,6 +325,40 @@ def test_a_picture_deleted_since_its_folder_was_listed_is_as_one_that_never_was(
 
     monkeypatch.setattr(pictures, "_entries", entries_and_one_more)
     assert asked(tmp_path / "trap") == without
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"), [(errno.EACCES, "; check its permissions"), (errno.EIO, "")], ids=["closed", "broken"]
+)
+def test_a_folder_that_cannot_be_read_names_the_picture(
+    library: panorama.Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, remedy: str
+) -> None:
+    """It said "Permission denied" of a folder of thousands of pictures, of which one was closed."""
+    folder = tmp_path / "trap"
+    write_picture_folder(folder, 4, digits=2)
+    real = Path.open
+
+    class Broken(io.FileIO):
+        def readinto(self, _buffer: Any) -> int:
+            raise OSError(code, os.strerror(code))  # names no file, unlike an error of opening
+
+        def readall(self) -> bytes:
+            raise OSError(code, os.strerror(code))
+
+    def opened(path: Path, *args: Any, **named: Any) -> Any:
+        return io.BufferedReader(Broken(path)) if path.name == "frame-02.png" else real(path, *args, **named)
+
+    with monkeypatch.context() as failing:
+        failing.setattr(Path, "open", opened)
+        (file,) = library.index(folder).files
+        why = f"its picture frame-02.png: {os.strerror(code)}"
+        assert (file.status, file.note) == ("failed", f"{folder} cannot be read: {why}{remedy}")
+        with open_video(folder) as reader:
+            assert sum(1 for _ in reader.frames()) == 3
+            with pytest.raises(VideoError, match=f"trap could not be read to its end: {why}; "):
+                reader.faults.check(folder)
+    (file,) = library.index(folder).files
+    assert file.status == "indexed"
 
 
 def test_settings_are_not_judged_by_a_part_of_the_sample(drive: Drive, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from fractions import Fraction
@@ -15,7 +16,7 @@ from clips import COLOR_RGB, number_in, write_picture_folder, write_video
 
 from panorama.errors import PanoramaError, UsageError, VideoOpenError
 from panorama.store.files.layout import own_files
-from panorama.video import content_hash, content_sample, file_state, find_videos, open_video
+from panorama.video import content_hash, content_sample, file_state, find_videos, goes_on, open_video
 from panorama.video.clip import BOX_COLOR_RGB, write_clip
 from panorama.video.probing import shown_size
 
@@ -298,6 +299,35 @@ def test_content_hash_of_a_picture_folder_sees_a_changed_picture_and_name(tmp_pa
     renamed = content_hash(folder)
     (folder / "frame-1.png").write_bytes((folder / "frame-0.png").read_bytes())
     assert len({before, renamed, content_hash(folder)}) == 3
+
+
+def test_a_picture_whose_name_is_no_text_is_in_the_content_hash_of_its_folder(tmp_path: Path) -> None:
+    """Indexing the folder failed with a UnicodeEncodeError, as a defect."""
+    for name in (b"\xc3\xa4.png", b"\xff.png"):
+        touch(tmp_path / "walk" / os.fsdecode(name))
+    held = [b"5 pictures a second", b"\xc3\xa4.png", b"1", b"x\xff.png", b"1", b"x"]
+    assert content_hash(tmp_path / "walk") == hashlib.sha256(b"\0".join(held)).hexdigest()
+
+
+@pytest.mark.parametrize("empty", [[], ["4"], ["4", "5"]])
+def test_a_folder_grew_also_if_its_last_pictures_were_empty(tmp_path: Path, empty: list[str]) -> None:
+    """Its former hash holds their names, which were not looked at: a time set by hand was forgotten."""
+    folder = tmp_path / "trap"
+    for name in "123":
+        touch(folder / f"{name}.png").write_bytes(name.encode())
+    for name in empty:
+        touch(folder / f"{name}.png").write_bytes(b"")
+    size, content = file_state(folder)[0], content_hash(folder)
+    (folder / "7.png").write_bytes(b"seven")
+    assert goes_on(folder, size, content)
+    (folder / "6.png").write_bytes(b"")
+    assert goes_on(folder, size, content)
+    for name in empty:
+        (folder / f"{name}.png").write_bytes(b"filled by now")
+        assert not goes_on(folder, size, content)
+    for name in empty:
+        (folder / f"{name}.png").unlink()
+    assert goes_on(folder, size, content) is not bool(empty)
 
 
 @pytest.mark.parametrize("ends", [".png", ".bmp"])

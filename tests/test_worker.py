@@ -430,6 +430,41 @@ def test_what_is_no_text_in_the_path_of_modules_is_left_out(tmp_path: Path) -> N
     assert told.splitlines()[0] == "['indexed']"
 
 
+CLOSED = """
+import contextlib, os, sys
+from pathlib import Path
+from panorama.errors import ModelError
+from panorama.worker.client import ModelProcess
+from panorama.worker.server import PROPOSER
+for word in sys.argv[2:]:
+    os.close(int(word))
+process = ModelProcess("/nowhere", None)
+for _ in range(2):
+    for stream in (1, 2):
+        with contextlib.suppress(OSError):
+            os.write(stream, b"what a library prints")
+    try:
+        process.load(PROPOSER)
+    except ModelError as exc:
+        Path(sys.argv[1]).write_text(f"{process._held._bytes[0]} {exc}")
+process.close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "within"),
+    [("0<&-", ""), ("1>&-", ""), ("2>&-", ""), ("0<&- 1>&- 2>&-", ""), ("", "2"), ("", "0 1 2")],
+)
+def test_networks_answer_in_a_program_whose_standard_streams_are_closed(
+    tmp_path: Path, before: str, within: str
+) -> None:
+    """The flag that pauses them got the number of a stream: it was lost, or set by what was printed."""
+    told = tmp_path / "told.txt"
+    command = ["sh", "-c", f'"$@" {before}', "sh", sys.executable, "-c", CLOSED, told, *within.split()]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=60, capture_output=True)
+    assert told.read_text().startswith("0 no proposer '/nowhere'")
+
+
 def test_a_process_that_cannot_be_served_says_how_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "false")
     process = ModelProcess("/nowhere", None)

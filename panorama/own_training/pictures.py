@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import cv2
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from panorama.lines import counted
 from panorama.models.training.copies import digest
 from panorama.own_training.identities import MOST_TRACKS, NOISE, Tracks, alike, pseudo_identities
 from panorama.own_training.split import Picture
+from panorama.picture_files import write_picture
 from panorama.pictures.pixels import PICTURE_SUFFIXES
 from panorama.store.ascending import rows_in
 
@@ -121,6 +121,7 @@ def from_library(
 
     Raises:
         UsageError: the query names no crops, or one crop as two things.
+        LibraryWriteError: a picture cannot be written.
     """
     rows = library.query(_CROPS_OF).arrow()
     crop_ids, once = np.unique(rows["crop_id"].to_numpy(), return_index=True)
@@ -146,7 +147,7 @@ def from_library(
         if name is None:
             continue
         path = (folder / f"{crop_id}.png").resolve()
-        cv2.imwrite(str(path), cv2.cvtColor(library.crop(crop_id), cv2.COLOR_RGB2BGR))
+        write_picture(library.crop(crop_id), path)
         track = f"{row['video']}#{row['track_id']}"
         pictures.append(
             Picture(str(path), name, guessed, row["video"], track, row["start_time"], row["end_time"])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from typing import Any, TypeVar
 
 import cv2
@@ -114,9 +116,21 @@ def _rgb(even: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.asarray(cv2.cvtColor(even, code), np.uint8)
 
 
+@cache
+def _tell_of_forks() -> None:
+    os.register_at_fork(after_in_child=_forked)
+
+
+def _forked() -> None:
+    """Runs in a forked process, where nobody releases a lock that another thread held."""
+    global _ONE_AT_A_TIME
+    _ONE_AT_A_TIME = threading.Lock()
+
+
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Silence OpenCV, which prints its own remarks on damaged files to stderr beside our error."""
+    _tell_of_forks()
     with _ONE_AT_A_TIME:  # the log level is global: of two blocks at once, the second would restore silence
         before = cv2.utils.logging.getLogLevel()
         cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from panorama.lettering import draw_text, lettering_remarks, text_width
 from panorama.lines import clock, counted
-from panorama.picture_files import check_picture, write_picture
+from panorama.picture_files import MOST_SIDE, check_picture, check_size, write_picture
 from panorama.shown.hit_frames import NoFrame, frames_of, stamps_of
 from panorama.shown.hits import Drawn, Hit, sifted
 from panorama.shown.track_boxes import TrackBoxes
@@ -22,6 +22,8 @@ from panorama.shown.track_boxes import TrackBoxes
 TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
 CLOCK_HEIGHT = 15
 """Extra height of captions if the time of day of any hit is known."""
+GAP = 6
+"""Pixels between two tiles, and around all of them."""
 ACROSS = 4
 """Tiles in a row."""
 MOST = 24
@@ -83,24 +85,23 @@ def write_sheet(
         stored: returns the stored picture of a hit whose frame cannot be read.
 
     Raises:
-        UsageError: the suffix is not that of a picture format, or it is a video or a library's own file.
+        UsageError: the suffix is not that of a picture format, or of one that cannot hold a sheet of so many
+            hits, or it is a video or a library's own file.
         LibraryWriteError: the file cannot be written.
     """
     check_picture(out, set(paths.values()))
     report = Drawn()
     timed, report.failed = sifted(hits, Hit.untimed)
     shown = _boxed(choose(timed, limit), tracks)
+    _check_fits(out, len(shown), any(clocked(hit, started or {}) for hit in shown))
     frames = frames_of(shown, paths, {} if tracks is None else stamps_of(shown, tracks))
     found = {n: it if isinstance(it, NoFrame) else _tile(shown[n], it) for n, it in frames}
     tiles = _tiles([(shown[n], found[n]) for n in range(len(shown))], stored, report)
-    rows = max(1, -(-len(tiles) // ACROSS))
-    used = min(ACROSS, max(1, len(tiles)))
-    gap = 6
     clocks = [clocked(tile.hit, started or {}) for tile in tiles]
-    cell_height = TILE_HEIGHT + CAPTION_HEIGHT + (CLOCK_HEIGHT if any(clocks) else 0)
-    sheet = np.full((rows * (cell_height + gap) + gap, used * (TILE_WIDTH + gap) + gap, 3), _PAPER, np.uint8)
+    cell_height = _cell_height(any(clocks))
+    sheet = np.full((*_size(len(tiles), cell_height), 3), _PAPER, np.uint8)
     for i, tile in enumerate(tiles):
-        y, x = gap + (i // ACROSS) * (cell_height + gap), gap + (i % ACROSS) * (TILE_WIDTH + gap)
+        y, x = GAP + (i // ACROSS) * (cell_height + GAP), GAP + (i % ACROSS) * (TILE_WIDTH + GAP)
         sheet[y : y + TILE_HEIGHT, x : x + TILE_WIDTH] = tile.picture
         _caption(sheet, tile.hit, clocks[i], x, y + TILE_HEIGHT)
     if not tiles:
@@ -109,6 +110,25 @@ def write_sheet(
     report.warnings = lettering_remarks(name for tile in tiles for name in (tile.hit.entity, tile.hit.video))
     write_picture(sheet, out)
     return report
+
+
+def _cell_height(has_clock: bool) -> int:
+    """Height of a tile with its caption."""
+    return TILE_HEIGHT + CAPTION_HEIGHT + (CLOCK_HEIGHT if has_clock else 0)
+
+
+def _size(count: int, cell_height: int) -> tuple[int, int]:
+    """Height and width of a sheet of so many tiles."""
+    rows, used = max(1, -(-count // ACROSS)), min(ACROSS, max(1, count))
+    return rows * (cell_height + GAP) + GAP, used * (TILE_WIDTH + GAP) + GAP
+
+
+def _check_fits(out: Path, count: int, has_clock: bool) -> None:
+    """Refuse a sheet that is too large for its format, before any frame is read."""
+    cell_height = _cell_height(has_clock)
+    height, width = _size(count, cell_height)
+    rows = (MOST_SIDE.get(out.suffix.lower(), height) - GAP) // (cell_height + GAP)
+    check_size(out, width, height, f", or draw at most {rows * ACROSS} of the {count} hits")
 
 
 def _tiles(

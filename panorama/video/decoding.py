@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import accumulate, repeat
 from pathlib import Path
 
 import av
@@ -110,7 +111,7 @@ class PassCount:
         """At the end of a full pass, note losses that gave no error: packets without a frame, and holes."""
         self.silent()
         with reachable(self.source.path):
-            missing = list(self.holes.found(lambda gap: _bytes_of_others(self.source, gap)))
+            missing = list(self.holes.found(lambda gaps: _bytes_of_others(self.source, gaps)))
         for begin, seconds, frames in missing:
             self.lost(f"about {seconds:.1f} s from {begin:.1f} s on are missing", frames)
         self.early_end()
@@ -176,16 +177,21 @@ def _unedited_packets(source: Source) -> int:
         return sum(bool(packet.size) for packet in packets)
 
 
-def _bytes_of_others(source: Source, gap: Gap) -> int:
-    """Bytes of a gap that packets of all streams occupy, with their headers; 0 if there is one stream."""
+def _bytes_of_others(source: Source, gaps: Sequence[Gap]) -> list[int]:
+    """Bytes of each gap that packets of all streams occupy, with their headers; 0 if there is one stream."""
     with closing(_opened_again(source.path)) as container:
         streams = list(container.streams)
         if len(streams) == 1:
-            return 0
+            return [0] * len(gaps)
+        # Gaps may overlap in a damaged file, so count between one edge of any gap and the next.
+        edges = sorted({edge for gap in gaps for edge in (gap.first_byte, gap.end_byte)})
+        before = [0] * (len(edges) + 1)
         # Read from the beginning: in a damaged file a seek may land anywhere.
-        packets = read_packets(container, streams, DecodeReport(), source.faults)
-        inside = [p.size for p in packets if p.pos is not None and gap.first_byte <= p.pos < gap.end_byte]
-        return sum(inside) + MOST_HEADER_BYTES * len(inside)
+        for packet in read_packets(container, streams, DecodeReport(), source.faults):
+            if packet.pos is not None:
+                before[bisect_right(edges, packet.pos)] += packet.size + MOST_HEADER_BYTES
+    upto = dict(zip(edges, accumulate(before), strict=False))
+    return [upto[gap.end_byte] - upto[gap.first_byte] for gap in gaps]
 
 
 def _end_of_others(source: Source) -> float:

@@ -44,12 +44,13 @@ class Faults:
             VideoError: not all of the file could be read.
         """
         if self.first is not None:
-            why = self.first.strerror or self.first
-            is_gone = isinstance(self.first, (FileNotFoundError, NotADirectoryError))
-            when = "if its drive was disconnected, try again when it is back"
+            remedy = "try again when its drive responds"
+            if isinstance(self.first, (FileNotFoundError, NotADirectoryError)):
+                remedy = "if its drive was disconnected, try again when it is back"
+            elif isinstance(self.first, PermissionError):
+                remedy = "check its permissions"
             raise VideoError(
-                f"{path} could not be read to its end: {why};"
-                f" {when if is_gone else 'try again when its drive responds'}"
+                f"{path} could not be read to its end: {_why(path, self.first)}; {remedy}"
             ) from self.first
 
 
@@ -63,7 +64,27 @@ def reachable(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        raise VideoOpenError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+        remedy = "; check its permissions" if isinstance(exc, PermissionError) else ""
+        raise VideoOpenError(f"{path} cannot be read: {_why(path, exc)}{remedy}") from exc
+
+
+@contextmanager
+def about(part: Path) -> Iterator[None]:
+    """Let an OSError within the block name a file: reading one that is open raises an error without it."""
+    try:
+        yield
+    except OSError as exc:
+        exc.filename = exc.filename or os.fspath(part)
+        raise
+
+
+def _why(path: Path | str, error: OSError) -> str:
+    """What the system says; if the error is about one picture of a folder, also which."""
+    why = error.strerror or str(error)
+    if not isinstance(error.filename, str | bytes):
+        return why
+    folder, name = os.path.split(os.fsencode(error.filename))
+    return f"its picture {name.decode(errors='replace')}: {why}" if folder == os.fsencode(path) else why
 
 
 def was_unreachable(decode_note: str | None) -> bool:

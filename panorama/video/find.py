@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 from panorama.errors import VideoError, VideoOpenError
 from panorama.pictures.picture_size import is_plain
+from panorama.video.faults import about, reachable
 from panorama.video.pictures import (
     DEFAULT_RATE,
     IMAGE_SUFFIXES,
@@ -37,6 +38,8 @@ VIDEO_SUFFIXES = frozenset(
 _BLOCK_BYTES = 1 << 20
 _SAMPLES = 8
 _SAMPLE_BYTES = 8192
+_BY_LEVELS = b"by levels, flat"
+"""Mark for digests of folders whose pictures are not all plain: earlier versions decoded these otherwise."""
 _ALBUM_DIGITS = 2
 """People, not cameras, name pictures with numbers of at most this many digits and nothing else. A folder of
 such pictures that was not named itself may be an album.
@@ -362,7 +365,7 @@ def content_sample(path: Path) -> str:
     Raises:
         VideoOpenError: the file cannot be read.
     """
-    try:
+    with reachable(path):
         if path.is_dir():
             states = picture_states(path)
             parts = [b"%b\0%d\0" % (name, size) for name, size, _ in states]
@@ -373,8 +376,6 @@ def content_sample(path: Path) -> str:
             for piece in range(_SAMPLES):
                 file.seek(last * piece // (_SAMPLES - 1))
                 digest.update(file.read(_SAMPLE_BYTES))
-    except OSError as exc:
-        raise VideoOpenError(f"{path} cannot be read: {exc.strerror or exc}") from exc
     return digest.hexdigest()
 
 
@@ -391,37 +392,43 @@ def content_hash(path: Path | str, size: int | None = None) -> str:
     Raises:
         VideoOpenError: the file cannot be read.
     """
-    return _content_hashes(Path(path), size)[0]
+    path = Path(path)
+    with reachable(path):
+        digest, read = next(_beginnings(path, size))
+        digest.update(_read_by(path, sorted(read)))
+    return digest.hexdigest()
 
 
-def _content_hashes(path: Path, size: int | None) -> tuple[str, str]:
-    """The digest of `content_hash`, and the one of earlier versions, without how pictures are decoded."""
+def _beginnings(path: Path, size: int | None) -> Iterator[tuple[hashlib._Hash, list[bytes]]]:
+    """The digest of the first `size` bytes, without how pictures are decoded, and the names of its pictures.
+
+    If empty pictures of a folder follow, each of them makes another beginning of that size. The digests are
+    copies; the list of names is one and the same, and grows.
+    """
     digest = hashlib.sha256()
     left = sys.maxsize if size is None else size
     read: list[bytes] = []
     is_folder = path.is_dir()
     if is_folder:
         digest.update(f"{DEFAULT_RATE} pictures a second\0".encode())  # another rate gives other rows
-    try:
-        for part in pictures_in(path) if is_folder else [path]:
-            if not left:
-                break
-            file = _opened(part) if is_folder else part.open("rb")
-            if file is None:
-                continue
-            with file:
-                if is_folder:
-                    read.append(os.fsencode(part.name))
-                    digest.update(f"{part.name}\0{file.seek(0, os.SEEK_END)}\0".encode())
-                    file.seek(0)
-                while block := file.read(min(_BLOCK_BYTES, left)):
-                    digest.update(block)
-                    left -= len(block)
-    except OSError as exc:
-        raise VideoOpenError(f"{path} cannot be read: {exc.strerror or exc}") from exc
-    before = digest.hexdigest()
-    digest.update(_read_by(path, sorted(read)))
-    return digest.hexdigest(), before
+    for part in pictures_in(path) if is_folder else [path]:
+        file = _opened(part) if is_folder else part.open("rb")
+        if file is None:
+            continue
+        with file, about(part):
+            if is_folder:
+                length = file.seek(0, os.SEEK_END)
+                if not left:
+                    yield digest.copy(), read
+                    if length:
+                        return
+                read.append(os.fsencode(part.name))
+                digest.update(b"%b\0%d\0" % (read[-1], length))
+                file.seek(0)
+            while block := file.read(min(_BLOCK_BYTES, left)):
+                digest.update(block)
+                left -= len(block)
+    yield digest.copy(), read
 
 
 def _opened(picture: Path) -> BinaryIO | None:
@@ -437,9 +444,9 @@ def _opened(picture: Path) -> BinaryIO | None:
 
 
 def _read_by(folder: Path, names: Sequence[bytes]) -> bytes:
-    """Mark for the digest of how pictures are decoded; b"" for plain ones, which were always decoded so."""
+    """_BY_LEVELS, or b"" if all pictures are plain."""
     some = spread(names, SIZED_PICTURES)
-    return b"" if all(is_plain(folder / os.fsdecode(name)) for name in some) else b"by levels, flat"
+    return b"" if all(is_plain(folder / os.fsdecode(name)) for name in some) else _BY_LEVELS
 
 
 def goes_on(path: Path, size: int, content: str) -> bool:
@@ -456,4 +463,13 @@ def goes_on(path: Path, size: int, content: str) -> bool:
     """
     more = file_state(path)[0] - size
     # A folder of the same size may hold the same pictures, which are decoded in another way now.
-    return (more > 0 or (not more and path.is_dir())) and content in _content_hashes(path, size)
+    if more < 0 or (not more and not path.is_dir()):
+        return False
+    with reachable(path):
+        for digest, read in _beginnings(path, size):
+            if digest.hexdigest() == content:  # decoded plainly, or indexed by an earlier version
+                return True
+            digest.update(_BY_LEVELS)
+            if digest.hexdigest() == content:
+                return _read_by(path, sorted(read)) == _BY_LEVELS
+    return False

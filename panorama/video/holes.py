@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +22,8 @@ LEAST_BYTES_SHARE = 0.5
 BLOCK_BYTES = 188
 BLOCK_MARK = 0x47
 """The first byte of every block of a transport stream, including padding."""
+READ_BLOCKS = 5_000
+"""Blocks of a gap that are read at once: about 1 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,18 @@ class Gap:
     next_pts: int
     first_byte: int
     end_byte: int
+
+    @property
+    def size(self) -> int:
+        return self.end_byte - self.first_byte
+
+    def missing_ticks(self, usual: int) -> int:
+        """Time in ticks for which frames are missing, if `usual` ticks lie between two frames."""
+        return self.next_pts - self.last_pts - usual
+
+    def missing_frames(self, usual: int) -> int:
+        """About how many frames are missing."""
+        return round(self.missing_ticks(usual) / usual)
 
 
 @dataclass(slots=True)
@@ -75,27 +89,41 @@ class Holes:
         if self.source.shows_holes:
             self._steps[ticks] += 1
 
-    def found(self, others: Callable[[Gap], int]) -> Iterator[tuple[float, float, int]]:
+    def found(self, occupied: Callable[[Sequence[Gap]], Sequence[int]]) -> Iterator[tuple[float, float, int]]:
         """The holes: begin in seconds since the first frame, length in seconds, and about how many frames.
 
         Args:
-            others: returns how many bytes of a gap packets of other streams take.
+            occupied: returns how many bytes of each gap packets of other streams take; called at most once,
+                since it reads the whole file.
+
+        Raises:
+            OSError: the drive cannot read a gap.
         """
         usual = self._usual_step()
         if usual is None:
             return
-        for gap in self._gaps:
-            ticks = gap.next_pts - gap.last_pts - usual
-            frames = round(ticks / usual)
-            least = max(LEAST_BYTES, LEAST_BYTES_SHARE * frames * self._bytes / self._packets)
-            empty = gap.end_byte - gap.first_byte
-            if frames < LEAST_FRAMES or empty < least:
-                continue
-            empty = _unmarked(self.source.path, gap) if self.source.in_blocks else empty - others(gap)
-            if empty >= least:
+        candidates = [gap for gap in self._gaps if self._is_candidate(gap, usual)]
+        if not candidates:
+            return
+        if self.source.in_blocks:
+            empty = [_unmarked(self.source.path, gap) for gap in candidates]
+        else:
+            taken = occupied(candidates)
+            empty = [gap.size - others for gap, others in zip(candidates, taken, strict=True)]
+        scale = float(self.source.info.time_base)
+        for gap, left in zip(candidates, empty, strict=True):
+            if left >= self._least_bytes(gap, usual):
                 begin = gap.last_pts + usual - (self.source.first_pts or 0)
-                scale = float(self.source.info.time_base)
-                yield begin * scale, ticks * scale, frames
+                yield begin * scale, gap.missing_ticks(usual) * scale, gap.missing_frames(usual)
+
+    def _is_candidate(self, gap: Gap, usual: int) -> bool:
+        """Whether a gap is a hole unless other streams or padding take its bytes."""
+        return gap.missing_frames(usual) >= LEAST_FRAMES and gap.size >= self._least_bytes(gap, usual)
+
+    def _least_bytes(self, gap: Gap, usual: int) -> float:
+        """How many bytes must belong to no packet for a gap to be a hole."""
+        average = self._bytes / self._packets
+        return max(LEAST_BYTES, LEAST_BYTES_SHARE * gap.missing_frames(usual) * average)
 
     def _usual_step(self) -> int | None:
         """Ticks from frame to frame; None if there are few frames or steps differ by more than rounding."""
@@ -109,10 +137,22 @@ class Holes:
 
 
 def _unmarked(path: Path, gap: Gap) -> int:
-    """How many bytes of a gap in a transport stream lie in no block; 0 if blocks are not 188 bytes long."""
-    data = np.memmap(path, np.uint8, "r")
-    if np.any(data[gap.end_byte :: BLOCK_BYTES][:5] != BLOCK_MARK):
-        return 0
-    blocks = (gap.end_byte - gap.first_byte) // BLOCK_BYTES
-    marks = data[gap.end_byte - blocks * BLOCK_BYTES : gap.end_byte : BLOCK_BYTES]
-    return int(np.count_nonzero(marks != BLOCK_MARK)) * BLOCK_BYTES
+    """How many bytes of a gap in a transport stream lie in no block; 0 if blocks are not 188 bytes long.
+
+    Raises:
+        OSError: the drive cannot read it.
+    """
+    lost = 0
+    # Not mapped: a sector that cannot be read, or a file that shrinks, would kill the process.
+    with path.open("rb") as file:
+        file.seek(gap.end_byte)
+        behind = np.frombuffer(file.read(4 * BLOCK_BYTES + 1), np.uint8)
+        if np.any(behind[::BLOCK_BYTES] != BLOCK_MARK):
+            return 0
+        left = (gap.end_byte - gap.first_byte) // BLOCK_BYTES
+        file.seek(gap.end_byte - left * BLOCK_BYTES)
+        while left and (piece := file.read(min(left, READ_BLOCKS) * BLOCK_BYTES)):
+            marks = np.frombuffer(piece, np.uint8)[::BLOCK_BYTES]
+            lost += int(np.count_nonzero(marks != BLOCK_MARK))
+            left -= len(marks)
+    return lost * BLOCK_BYTES

@@ -22,7 +22,7 @@ from panorama.pictures.exif import taken_at
 from panorama.pictures.levels import Levels
 from panorama.pictures.picture_size import upright_size
 from panorama.pictures.pixels import PICTURE_SUFFIXES, laid_flat, unscaled_pixels
-from panorama.video.faults import Faults
+from panorama.video.faults import Faults, about
 from panorama.video.planes import thinned
 from panorama.video.reader import (
     Box,
@@ -225,7 +225,8 @@ class _Files:
 
     def _asked(self, path: Path, ask: Callable[[Path], Some]) -> Some | None:
         try:
-            return ask(path)
+            with about(path):
+                return ask(path)
         except OSError as exc:
             if path not in self.dead and not was_deleted(path, exc):
                 self.faults.take(exc)

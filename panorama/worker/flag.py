@@ -7,6 +7,8 @@ import os
 import tempfile
 import time
 
+from panorama.worker.descriptors import take_standard
+
 STEP_SECONDS = 0.002
 """Interval at which a paused process checks the flag."""
 
@@ -42,6 +44,7 @@ class Flag:
 
 
 def _file() -> int:
+    take_standard()  # else what is printed could set the flag; a map has a descriptor of its own, too
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("panorama-hold")
     else:

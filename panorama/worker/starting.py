@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from panorama.threads import cores_here
+from panorama.worker.descriptors import has_standard_error
 from panorama.worker.flag import Flag
 
 ALONE = {"OPENBLAS_NUM_THREADS": "1"}
@@ -79,6 +80,8 @@ def start(proposer: str, embedder: str | None, held: Flag) -> subprocess.Popen[b
         [sys.executable, "-c", code],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        # Without one, the process would take a pipe for it.
+        stderr=None if has_standard_error() else subprocess.DEVNULL,
         start_new_session=True,
         env={**os.environ, **ALONE},
         pass_fds=(held.descriptor,),
