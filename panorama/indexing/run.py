@@ -134,6 +134,7 @@ class _Run:
         by = {settings: indexer.looking(settings) for settings in others.values()}
         self._anew = {former: by[settings] for former, settings in kept.anew.items()}
         self._intake = Intake(store, claims, kept, {look: by[of] for look, of in others.items()}, indexer)
+        self._changed: set[str] = set()  # contents whose first file changed before it was decoded
         self._outcomes: list[FileOutcome] = []
         self._settled = time.perf_counter()
         self._told = self._settled
@@ -212,6 +213,9 @@ class _Run:
             # The only file with this content has changed meanwhile, for example one before it in the line.
             self._intake.elsewhere.append(Elsewhere(ticket.number, ticket.video, ticket.row.content_hash))
             return None
+        if name is None and ticket.row.content_hash in self._changed:
+            self._intake.again(copy)
+            return None
         if name is None:
             note = f"{path} has the same content as a file before it, which gave nothing"
             return FileOutcome(path, "", FAILED, note=note)
@@ -247,6 +251,12 @@ class _Run:
             job.error = VideoError(
                 f"{job.reader.info.path}: no frame could be decoded; {damage or 'it is empty'}"
             )
+        if job.error is None:
+            try:
+                ticket.check_same(is_decoded=True)
+            except VideoError as exc:
+                job.error = exc
+                self._changed.add(ticket.row.content_hash)
         if job.error is not None or self._writer is None:
             self._abort()
             return failed(ticket.video, job.error or VideoError(f"{ticket.video.path} was not read"))
