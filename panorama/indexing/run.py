@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
-from panorama.errors import VideoError
+from panorama.errors import PanoramaError, VideoError
 from panorama.indexing.intake import Copy, Elsewhere, Intake, Ticket
 from panorama.indexing.outcomes import (
     FAILED,
@@ -74,13 +74,18 @@ def index_paths(
     ):
         run = _Run(store, indexer, found, hooks, gate, claims, kept or Kept())
         embed = partial(embed_missing, store, indexer.embedder, gate.wait, indexer.depth, hooks)
+        damaged: list[PanoramaError] = []
         # First embed stored crops, which needs no decoding: until then no query finds them.
-        embedded = embed() if len(store.snapshot().unembedded(indexer.embedder.hash)) else 0
+        embedded = 0
+        if len(store.snapshot().unembedded(indexer.embedder.hash)):
+            embedded = embed(on_damage=damaged.append)
         outcomes = run.run(side_by_side)
-        embedded += embed()
+        damaged.clear()  # the run may have made some of these crops again; tell what is left
+        embedded += embed(on_damage=damaged.append)
     files, told = (*nothing.files, *outcomes), unread_examples(store, indexer.embedder)
     told = (*nothing.warnings, *_clip_remarks(outcomes), *told, *forgotten(store, run.by_hand))
-    return replace(nothing, files=files, embedded=embedded, warnings=told)
+    lost = tuple(str(error) for error in damaged)
+    return replace(nothing, files=files, embedded=embedded, warnings=told, damaged=lost)
 
 
 def _clip_remarks(outcomes: Sequence[FileOutcome]) -> tuple[str, ...]:

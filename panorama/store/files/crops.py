@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from panorama.errors import LibraryDamaged
 from panorama.store.files.layout import Place
 from panorama.store.files.lost import ListedFile
 from panorama.store.files.own_names import check_data_files
@@ -24,11 +26,12 @@ _LIVE = "SELECT segment_id FROM segments WHERE state = 'live' AND segment_id IN 
 
 @dataclass(frozen=True, slots=True)
 class CropBatch:
-    """Some crops: (B,) int64 ids and as many JPEG files."""
+    """Some crops: (B,) int64 ids and as many JPEG files, from the data file at `path`."""
 
     crop_ids: NDArray[np.int64]
     track_ids: NDArray[np.int64]
     jpegs: tuple[bytes, ...]
+    path: Path
 
     def __len__(self) -> int:
         return len(self.crop_ids)
@@ -39,8 +42,14 @@ def read_crops(
     crop_ids: NDArray[np.int64] | None = None,
     segments: NDArray[np.integer] | None = None,
     batch_size: int = 256,
+    on_damage: Callable[[LibraryDamaged], None] | None = None,
 ) -> Iterator[CropBatch]:
-    """Crops by id, or all of some segments, in the order of the files; unknown ids are left out."""
+    """Crops by id, or all of some segments, in the order of the files; unknown ids are left out.
+
+    Args:
+        on_damage: gets the error of a data file that is missing or cannot be read, whose other crops are left
+            out. None: the error is raised.
+    """
     if (crop_ids is None) == (segments is None):
         raise ValueError("give crop_ids or segments, one of the two")
     wanted = None if crop_ids is None else np.unique(np.asarray(crop_ids, np.int64))
@@ -50,12 +59,24 @@ def read_crops(
         paths = [row.path for row in tx.rows(_FILES_OF, segments=live.tolist())]
     check_data_files(place.root, paths)
     for path in paths:
-        with ListedFile(place.root / path) as file:
-            for group in range(file.num_row_groups):
-                yield from _group_crops(file, group, live, wanted, batch_size)
+        try:
+            yield from _file_crops(place.root / path, live, wanted, batch_size)
+        except LibraryDamaged as exc:
+            if on_damage is None:
+                raise
+            on_damage(exc)
+
+
+def _file_crops(
+    path: Path, live: NDArray[np.int32], wanted: NDArray[np.int64] | None, batch_size: int
+) -> Iterator[CropBatch]:
+    with ListedFile(path) as file:
+        for group in range(file.num_row_groups):
+            yield from _group_crops(path, file, group, live, wanted, batch_size)
 
 
 def _group_crops(
+    path: Path,
     file: ListedFile,
     group: int,
     live: NDArray[np.int32],
@@ -77,6 +98,7 @@ def _group_crops(
             part.column("crop_id").to_numpy(),
             part.column("track_id").to_numpy(),
             tuple(part.column("jpeg").to_pylist()),
+            path,
         )
 
 
