@@ -108,18 +108,18 @@ def embed_stored_crops(
     # Compare ids, not only counts of rows: two processes may have embedded the same crops at once.
     snapshot = store.snapshot()
     exits = range(1, (depth or embedder.exits) + 1)
-    there = {e: VectorTable.load(snapshot, embedder.hash, e).crop_ids for e in exits}
-    lacking = {e: set(_short_of(snapshot, ids)) for e, ids in there.items()}
-    segments = sorted(set().union(*lacking.values()))
-    if not segments:
+    tables = {e: VectorTable.load(snapshot, embedder.hash, e) for e in exits}
+    lacking = {e: _short_of(snapshot, table.crop_ids) for e, table in tables.items()}
+    segments = np.unique(np.concatenate(list(lacking.values())))
+    if not len(segments):
         return 0
     done = waiting = 0
     reader, damaged = CropReader(), list[PanoramaError]()
-    writers = _Writers(store, embedder.hash, [e for e, missing in lacking.items() if missing])
+    writers = _Writers(store, embedder.hash, [e for e, missing in lacking.items() if len(missing)])
     try:
-        for crops in store.read_crops(None, np.array(segments), EMBED_BATCH, damaged.append):
-            need = {e: np.isin(segment_of(crops.crop_ids), list(lacking[e])) for e in writers.exits}
-            need = {e: pick & ~np.isin(crops.crop_ids, there[e]) for e, pick in need.items()}
+        for crops in store.read_crops(None, segments, EMBED_BATCH, damaged.append):
+            # Looked up: `np.isin` would go through all crops of the library for each batch.
+            need = {e: tables[e].rows_of(crops.crop_ids) < 0 for e in writers.exits}
             some = np.logical_or.reduce(list(need.values()))
             if not some.any():
                 continue
@@ -180,8 +180,8 @@ class _Writers:
             writer.abort()
 
 
-def _short_of(snapshot: Snapshot, crop_ids: NDArray[np.int64]) -> list[int]:
-    """Live segments with more crops than these."""
+def _short_of(snapshot: Snapshot, crop_ids: NDArray[np.int64]) -> NDArray[np.int32]:
+    """(S,) live segments with more crops than these."""
     crops = snapshot.crops()
     found = np.bincount(segment_of(crop_ids), minlength=int(crops.segments.max(initial=0)) + 1)
-    return [int(s) for s in crops.segments[crops.rows > found[crops.segments]]]
+    return crops.segments[crops.rows > found[crops.segments]]
