@@ -248,8 +248,7 @@ class Library(LibraryContents):
             UsageError: there is no box, or the time lies outside the video.
         """
         file = file_of(video, self.videos)
-        segment = registering.held_segment(self._store, file) if self._is_made else None
-        picture = registering.video_picture(file, seconds, box, segment)
+        picture = registering.placed_picture(self._store if self._is_made else None, file, seconds, box)
         given = registering.Given.of([picture], look_alike)
         if self._is_made and not look_alike:
             given = replace(given, told=given.told + registering.unplaced(self._store, file, picture))

@@ -10,13 +10,16 @@ from pathlib import Path
 
 import pytest
 from fakes import ColoredThings, Thing, write_film
-from indexing_samples import index
+from indexing_samples import SETTINGS, index
 
+import panorama
+from panorama.album import registering
+from panorama.crops import encode_jpeg
 from panorama.indexing import intake
 from panorama.models.base import Image
 from panorama.regions import Regions
 from panorama.store import Store
-from panorama.video import content_hash
+from panorama.video import VideoReader, content_hash, open_video
 
 CHANGED = "changed while it was being indexed; run the same command again"
 
@@ -50,9 +53,6 @@ def blue(path: Path, frames: int = 20) -> Path:
 
 
 def write_pictures(folder: Path, numbers: Sequence[int], source: Path) -> Path:
-    from panorama.crops import encode_jpeg
-    from panorama.video import open_video
-
     folder.mkdir(exist_ok=True)
     with open_video(source) as reader:
         frames = list(reader.frames())
@@ -168,6 +168,24 @@ def test_pictures_of_a_folder_may_come_and_go_and_none_may_be_another(
     assert file.status == status
     assert file.note == (f"{folder} {CHANGED}" if status == "failed" else None)
     assert held(tmp_path / "library") == ({"trap": 6} if status == "indexed" else {})
+
+
+def test_an_example_from_a_video_that_is_replaced_meanwhile_has_no_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake_proposer: ColoredThings
+) -> None:
+    """The track of the old file that was there counted as accepted for what the new one shows."""
+    film, following = red(tmp_path / "a.mp4"), blue(tmp_path / "next.mp4")
+
+    def opening(path: Path) -> VideoReader:
+        following.replace(film)
+        return open_video(path)
+
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.index(film, model="color-bands", settings=SETTINGS)
+        monkeypatch.setattr(registering, "open_video", opening)
+        entity = library.register_from_video("blue", film, 0.5, "0,0,40,40")
+        assert any("a.mp4 has changed since it was indexed" in told for told in entity.warnings)
+        assert not len(library.snapshot().seen.exemplar_ids)
 
 
 def test_pictures_moved_away_while_they_are_hashed_lend_their_hash_to_no_others(
