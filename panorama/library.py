@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from panorama.cameras.recording_report import RecordingReport
     from panorama.indexing.outcomes import Hooks, IndexReport
     from panorama.indexing.settings import IngestSettings
+    from panorama.indexing.stored_crops import OnDamage
     from panorama.page.document import PageReport
     from panorama.query.handed.relations import Limits
     from panorama.query.matching.decide import Calibration
@@ -86,11 +87,12 @@ class Library(LibraryContents):
 
         Raises:
             ModelError: there is no such model.
+            LibraryDamaged: a stored crop cannot be read; the embedder stays what it was.
         """
         return self._switch(load_embedder(os.fspath(name)), os.fspath(name))
 
-    def _switch(self, model: Embedder, name: str) -> int:
-        embedded = self._models.switch(model, name)
+    def _switch(self, model: Embedder, name: str, on_damage: OnDamage | None = None) -> int:
+        embedded = self._models.switch(model, name, on_damage)
         self._forget_answers()
         return embedded
 
@@ -144,7 +146,9 @@ class Library(LibraryContents):
         self._forget_answers()  # cached answers hold files open that the sweep may delete
         lost = self.zones.orphaned()
         self._store.sweep()  # files that killed runs left take up disk space that this run needs
-        embedded = 0 if chosen is None or model is None else self._switch(chosen, os.fspath(model))
+        embedded = 0
+        if chosen is not None and model is not None:
+            embedded = self._switch(chosen, os.fspath(model), lambda error: None)  # told by `index_found`
         self._models.remember()
         if proposer is not None:
             self._models.propose_with(finds, os.fspath(proposer))
@@ -244,8 +248,7 @@ class Library(LibraryContents):
             UsageError: there is no box, or the time lies outside the video.
         """
         file = file_of(video, self.videos)
-        segment = registering.held_segment(self._store, file) if self._is_made else None
-        picture = registering.video_picture(file, seconds, box, segment)
+        picture = registering.placed_picture(self._store if self._is_made else None, file, seconds, box)
         given = registering.Given.of([picture], look_alike)
         if self._is_made and not look_alike:
             given = replace(given, told=given.told + registering.unplaced(self._store, file, picture))

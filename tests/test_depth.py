@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import Ran
 from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film
+from numpy.typing import NDArray
 
 import panorama
 from panorama.answering.source import SnapshotVectors
@@ -173,6 +174,34 @@ def test_crops_that_two_processes_took_deeper_at_once_hide_no_others(
             table = VectorTable.load(library.snapshot(), library.embedder.hash, exit)
             assert set(table.crop_ids.tolist()) == set(crop_ids.tolist())
         assert embed_stored_crops(store, library.embedder) == 0
+        store.close()
+
+
+def test_which_crops_have_vectors_is_looked_up_for_each_batch(
+    shallow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All crops of an exit were gone through for each batch of 64: seconds each, where there are millions."""
+    batch = 4
+    monkeypatch.setattr("panorama.indexing.stored_crops.EMBED_BATCH", batch)
+    isin, most = np.isin, [0]
+
+    def watched(values: NDArray, among: Sequence[int] | NDArray, **options: bool) -> NDArray:
+        if np.size(values) <= batch:  # a commit compares all of its crops, once
+            most[0] = max(most[0], np.size(among))
+        return isin(values, among, **options)
+
+    with panorama.open(shutil.copytree(shallow / "library", tmp_path / "library")) as library:
+        store, snapshot = Store.open(tmp_path / "library"), library.snapshot()
+        ids = VectorTable.load(snapshot, library.embedder.hash, 1).crop_ids
+        held = np.random.default_rng(5).permutation(ids)[: len(ids) * 2 // 3]
+        for some in np.array_split(held, 3):  # in files whose ids do not ascend from one to the next
+            SnapshotVectors(store, snapshot, library.embedder).deepen(some, 3)
+        monkeypatch.setattr(np, "isin", watched)
+        assert embed_stored_crops(store, library.embedder) == len(ids)
+        assert most[0] < len(held)
+        for exit, there in ((2, 0), (3, len(held))):
+            added = library.snapshot().vectors(library.embedder.hash, exit).total - there
+            assert added == len(ids) - there, "none twice"
         store.close()
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import panorama
-from panorama.indexing import pipeline, run
+from panorama.indexing import pipeline, run, stages
 from panorama.indexing.outcomes import FileOutcome, Hooks
 from panorama.indexing.parcels import Progress
 from panorama.indexing.run import UPKEEP, finish
@@ -32,7 +32,10 @@ from panorama.models.proposer import load_proposer
 from panorama.models.registry import embedder_names, load_embedder
 from panorama.regions import Regions
 from panorama.store import Store
+from panorama.store.vectors.vector_table import VectorTable
 from panorama.threads import ENVIRONMENT
+from panorama.tracking.segmenting import FinishedTrack
+from panorama.tracking.splitting import split_tracks
 
 STAGES = ("decode", "gate", "propose", "track", "crop", "embed")
 
@@ -148,6 +151,30 @@ def test_a_defect_that_one_file_brings_out_costs_only_that_file(
     with Store.open(tmp_path / "library") as store:
         assert store.snapshot().videos["video"].to_pylist() == ["a.mp4", "c.mp4"]
         assert store.info().counts["segments"] == 2
+
+
+@pytest.mark.parametrize("side_by_side", [False, True])
+def test_tracks_that_cannot_be_split_cost_only_their_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side_by_side: bool
+) -> None:
+    """The batch was repeated for the others when their crops were gone, and the whole `index` ended."""
+
+    def split(tracks: Sequence[FinishedTrack], *others: NDArray) -> list[FinishedTrack]:
+        colors = [view.picture.mean(axis=(0, 1)) for track in tracks for view in track.views]
+        if any(blue > red for red, _, blue in colors):
+            raise ValueError("odd track")
+        return split_tracks(tracks, *others)
+
+    monkeypatch.setattr(stages, "split_tracks", split)
+    for name, color in (("a", "red"), ("b", "blue"), ("c", "red")):
+        write_film(tmp_path / "films" / f"{name}.mp4", [Thing(color, 0, 10)], frames=12 + ord(name))
+    outcomes = index(tmp_path / "library", [tmp_path / "films"], side_by_side=side_by_side)
+    assert [f.status for f in outcomes] == ["indexed", "failed", "indexed"]
+    assert "unexpected ValueError: odd track" in str(outcomes[1].note)
+    with Store.open(tmp_path / "library") as store:
+        snapshot = store.snapshot()
+        vectors = VectorTable.load(snapshot, ColorEmbedder().hash, 1)
+        assert len(vectors) == snapshot.crops().total > 0
 
 
 def test_an_interrupt_keeps_what_is_committed_and_leaves_no_trace_of_the_rest(tmp_path: Path) -> None:

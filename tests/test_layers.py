@@ -165,7 +165,7 @@ BESIDE_DECIDING = {
     "commands",
     "errors",
     "lines",
-    "crops",  # makes what the model sees, and so vectors, which are kept
+    "album.stored_pictures",  # makes what the model sees, and so vectors, which are kept
     "models.base",  # the key holds the model's hash and its cohort
     "store.catalog.seen",  # and the places that examples were cut from
     "query.matching.ledger",  # counts

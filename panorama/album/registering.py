@@ -197,6 +197,21 @@ def video_picture(
     return replace(part, seen=SeenAt(segment, frame.index, frame.time_seconds, _corners(whole, box)))
 
 
+def placed_picture(
+    store: Store | None, video: Path, seconds: float, box: str | Sequence[float] | None
+) -> Picture:
+    """A part of a video frame by `video_picture`, with its place if the library holds the video as it is.
+
+    Args:
+        store: None if there is no library yet.
+    """
+    segment = None if store is None else held_segment(store, video)
+    picture = video_picture(video, seconds, box, segment)
+    if store is not None and segment is not None and held_segment(store, video) != segment:
+        return replace(picture, seen=None)  # the file was replaced while it was read
+    return picture
+
+
 def held_segment(store: Store, file: Path) -> int | None:
     """The segment of a file that has not changed since it was indexed; None otherwise."""
     known = store.known_file(str(file.resolve()))

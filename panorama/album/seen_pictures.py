@@ -9,10 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from panorama.album.given_pictures import Picture
 from panorama.arguments import SeenIds
 from panorama.crops import decode_picture
-from panorama.errors import UsageError
+from panorama.errors import BadImage, UsageError
 from panorama.store import SeenAt, segment_of
 from panorama.store.files.schema import BEST_FIRST
 from panorama.values import is_id
@@ -113,13 +116,20 @@ def seen_pictures(
         raise UsageError(told + rest)
     pictures = [
         Picture(
-            decode_picture(jpegs[row["crop_id"]]),
+            _decoded(library, row["crop_id"], jpegs[row["crop_id"]]),
             f"{row['video']} at {row['time']:.3f} s, crop {row['crop_id']}",
             seen=_seen_at(row),
         )
         for row in chosen
     ]
     return pictures, ((f"skipped {len(gone)} of {len(named)}: {told}",) if gone else ())
+
+
+def _decoded(library: Library, crop_id: int, jpeg: bytes) -> NDArray[np.uint8]:
+    try:
+        return decode_picture(jpeg)
+    except BadImage:
+        return library.crop(crop_id)  # its error names the data file and says what to do
 
 
 def _named(kind: str, seen: SeenId, row: Mapping[str, Any] | None, jpegs: Mapping[int, bytes]) -> _Named:

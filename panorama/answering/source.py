@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from panorama.album.stored_pictures import pictures_of
 from panorama.commands import command
-from panorama.crops import decode_picture
 from panorama.errors import LibraryWriteError, UsageError
 from panorama.lines import counted
 from panorama.models.base import Embedder, Image
@@ -214,7 +214,7 @@ class SnapshotVectors:
         ids, owners, vectors = [], [], []
         for batch in self._store.read_crops(crop_ids=crop_ids, batch_size=DEEPEN_BATCH):
             check_stopped()
-            vectors.append(self._embedder.embed([decode_picture(jpeg) for jpeg in batch.jpegs], exit))
+            vectors.append(self._embedder.embed(pictures_of(batch), exit))
             ids.append(batch.crop_ids)
             owners.append(batch.track_ids)
         if not ids:

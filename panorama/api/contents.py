@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from panorama.album.stored_pictures import pictures_of
 from panorama.api.held_open import HeldOpen
 from panorama.arguments import Ids, checked
-from panorama.crops import decode_picture
 from panorama.errors import UsageError
 from panorama.store import Change, LibraryInfo, Snapshot
 
@@ -70,9 +70,14 @@ class LibraryContents(HeldOpen):
         self._store.check_writable()
 
     def crop(self, crop_id: int) -> NDArray[np.uint8]:
-        """A stored crop as an RGB array (H, W, 3), uint8; UsageError if there is no crop with this id."""
-        for jpeg in self.stored_crops([crop_id]).values():
-            return decode_picture(jpeg)
+        """A stored crop as an RGB array (H, W, 3), uint8.
+
+        Raises:
+            UsageError: there is no crop with this id.
+            LibraryDamaged: its picture cannot be decoded.
+        """
+        for batch in self._store.read_crops(crop_ids=np.array([crop_id], np.int64)):
+            return pictures_of(batch)[0]
         raise UsageError(f"no crop {crop_id}; see SELECT crop_id FROM crops")
 
     def stored_crops(self, crop_ids: Ids) -> dict[int, bytes]:

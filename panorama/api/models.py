@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from panorama.models.base import Embedder, Proposer
 from panorama.models.cores import get_num_threads, set_num_threads
 from panorama.models.registry import embedder_names, late_embedder, late_proposer, proposer_names
 from panorama.store import ModelRow, Store
 from panorama.threads import Threads
+
+if TYPE_CHECKING:
+    from panorama.indexing.stored_crops import OnDamage
 
 Model = TypeVar("Model", Embedder, Proposer)
 
@@ -106,12 +109,16 @@ class LibraryModels:
         """Find regions with another proposer from now on."""
         self._proposer.keep(self._store(), name, model)
 
-    def switch(self, model: Embedder, name: str) -> int:
-        """Search with another embedder from now on; returns how many stored crops it embedded."""
+    def switch(self, model: Embedder, name: str, on_damage: OnDamage | None = None) -> int:
+        """Search with another embedder from now on; returns how many stored crops it embedded.
+
+        Args:
+            on_damage: as for `embed_missing`.
+        """
         from panorama.indexing.stored_crops import embed_missing
 
         # Embed first: if the switch is interrupted, the library stays searchable with the old model.
-        embedded = embed_missing(self._store(), model)
+        embedded = embed_missing(self._store(), model, on_damage=on_damage)
         self._embedder.keep(self._store(), name, model)
         self.remember()
         return embedded

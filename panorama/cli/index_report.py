@@ -147,7 +147,7 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
         say(f"{read} read as {each}, {DEFAULT_RATE} pictures a second: {named}")
     if report.embedded:
         say(f"{counted(report.embedded, 'stored crop')} embedded without decoding")
-    for text in report.warnings:
+    for text in (*report.damaged, *report.warnings):
         say(text)
     for text in report.recording.lines() if report.recording is not None else ():
         say(text)

@@ -24,11 +24,13 @@ from panorama.indexing.stages import Indexer
 from panorama.lines import composed
 from panorama.store import Claims, KnownFile, Recorded, Store, VideoRow
 from panorama.video import (
+    FileMark,
     FoundVideo,
+    VideoReader,
     check_name,
+    check_same,
     content_hash,
     content_sample,
-    file_state,
     goes_on,
     open_video,
 )
@@ -42,14 +44,20 @@ class Ticket:
 
     Attributes:
         number: its place among the found files, from 0.
+        mark: what the file system said of it before it was hashed.
         row: its row for the catalog, still without the facts that decoding finds.
         started: when work on it began, by `time.perf_counter`.
     """
 
     number: int
     video: FoundVideo
+    mark: FileMark
     row: VideoRow
     started: float
+
+    def check_same(self, is_decoded: bool) -> None:
+        """Check that the file holds what was hashed; raises VideoError (see `panorama.video.check_same`)."""
+        check_same(self.mark, self.row.content_hash, is_decoded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,22 +150,24 @@ class Intake:
         own = video.path.resolve()
         check_name(own)
         uri = str(own)
-        state = file_state(video.path)
+        mark = FileMark.of(video.path)
         known = self._store.known_file(uri)
         sample = content_sample(video.path)
-        if known is not None and self._is_unchanged(known, state, sample):
+        if known is not None and self._is_unchanged(known, mark.state, sample):
             if self._keeps(known, video):
                 return self._kept_as_it_is(known, video, uri)
             if (other := self._other(known)) is not None:
                 return other
         if known is None and not video.named and is_own_clip(video.path):
             return FileOutcome(str(video.path), "", SKIPPED, note=OWN_CLIP, reason=Reason.OWN_CLIP)
-        row = row_of(video, state, sample, content_hash(video.path))
+        # Of a file that grows, no more than its row says: later this tells whether it went on.
+        content = content_hash(video.path, mark.size if mark.node else None)
+        row = row_of(video, mark.state, sample, content)
         if known is not None and known.content_hash != row.content_hash:
             row = self._going_on(row, video, known)
         if (other := self._other(self._store.known_content(row.content_hash))) is not None:
             return other
-        return self._claimed(Ticket(number, video, row, started))
+        return self._claimed(Ticket(number, video, mark, row, started))
 
     def _claimed(self, ticket: Ticket) -> Job | Copy | Elsewhere:
         """Claim the content of a file and open the file, unless its content is being indexed or is there."""
@@ -172,12 +182,27 @@ class Intake:
             if held is not None:
                 _, note = self._why_kept(held, video, KNOWN_CONTENT)
                 return Copy(ticket, held.settings_hash, held=True, note=note)
-            reader = open_video(video.path, threads=self._indexer.work.threads.decode)
+            reader = self._opened(ticket)
         finally:
             if reader is None:
                 self._claims.drop(content)
         self._under_way.add(content)
         return Job(reader, ticket)
+
+    def _opened(self, ticket: Ticket) -> VideoReader:
+        reader = open_video(ticket.video.path, threads=self._indexer.work.threads.decode)
+        try:
+            ticket.check_same(is_decoded=False)
+        except VideoError:
+            reader.close()
+            raise
+        return reader
+
+    def again(self, copy: Copy) -> None:
+        """Examine a file once more, because the one before it with its content gave nothing."""
+        ticket, content = copy.ticket, copy.ticket.row.content_hash
+        self._under_way.discard(content)
+        self.elsewhere.append(Elsewhere(ticket.number, ticket.video, content))
 
     def _is_unchanged(self, known: KnownFile, state: tuple[int, int], sample: str | None) -> bool:
         """Whether a file still is the one that was indexed, and its rows are complete."""

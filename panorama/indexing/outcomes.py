@@ -126,6 +126,8 @@ class IndexReport:
         pictures: skipped folders of pictures, each of which would be a video if the folder were named.
         beside: skipped folders of pictures that would not be a video even then, because they also hold
             videos.
+        damaged: data files of the library that are lost or hold damaged crops, which therefore have no
+            vectors of the current embedder, and how to make them again.
     """
 
     files: tuple[FileOutcome, ...]
@@ -137,6 +139,7 @@ class IndexReport:
     warnings: tuple[str, ...] = ()
     pictures: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
+    damaged: tuple[str, ...] = ()
 
     @classmethod
     def of_nothing(cls, found: Found) -> IndexReport:
@@ -163,8 +166,11 @@ class IndexReport:
 
     @property
     def complete(self) -> bool:
-        """Whether every path is in the library: nothing failed, was missing or was empty."""
-        return not self.missing and not self.empty and not self.of(FAILED)
+        """Whether every path is in the library, with its vectors.
+
+        False if anything failed, was missing or was empty, or if stored crops are damaged.
+        """
+        return not self.missing and not self.empty and not self.of(FAILED) and not self.damaged
 
 
 def library_remarks(folders: Sequence[str]) -> tuple[str, ...]:

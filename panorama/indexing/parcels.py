@@ -187,7 +187,8 @@ def batched(
     Args:
         parcels: parcels; other items are passed through in order.
         stage: name under which to count the time.
-        begin: begins the step for parcels that have pictures; the function that it returns ends the step.
+        begin: begins the step for parcels that have pictures; the function that it returns ends the step. If
+            that fails, it must leave the parcels as they were, because the step is repeated.
         batch: how much makes a batch.
     """
     step = _Step(stage, begin, batch.size)

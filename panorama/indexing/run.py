@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
-from panorama.errors import VideoError
+from panorama.errors import PanoramaError, VideoError
 from panorama.indexing.intake import Copy, Elsewhere, Intake, Ticket
 from panorama.indexing.outcomes import (
     FAILED,
@@ -74,13 +74,18 @@ def index_paths(
     ):
         run = _Run(store, indexer, found, hooks, gate, claims, kept or Kept())
         embed = partial(embed_missing, store, indexer.embedder, gate.wait, indexer.depth, hooks)
+        damaged: list[PanoramaError] = []
         # First embed stored crops, which needs no decoding: until then no query finds them.
-        embedded = embed() if len(store.snapshot().unembedded(indexer.embedder.hash)) else 0
+        embedded = 0
+        if len(store.snapshot().unembedded(indexer.embedder.hash)):
+            embedded = embed(on_damage=damaged.append)
         outcomes = run.run(side_by_side)
-        embedded += embed()
+        damaged.clear()  # the run may have made some of these crops again; tell what is left
+        embedded += embed(on_damage=damaged.append)
     files, told = (*nothing.files, *outcomes), unread_examples(store, indexer.embedder)
     told = (*nothing.warnings, *_clip_remarks(outcomes), *told, *forgotten(store, run.by_hand))
-    return replace(nothing, files=files, embedded=embedded, warnings=told)
+    lost = tuple(str(error) for error in damaged)
+    return replace(nothing, files=files, embedded=embedded, warnings=told, damaged=lost)
 
 
 def _clip_remarks(outcomes: Sequence[FileOutcome]) -> tuple[str, ...]:
@@ -134,6 +139,7 @@ class _Run:
         by = {settings: indexer.looking(settings) for settings in others.values()}
         self._anew = {former: by[settings] for former, settings in kept.anew.items()}
         self._intake = Intake(store, claims, kept, {look: by[of] for look, of in others.items()}, indexer)
+        self._changed: set[str] = set()  # contents whose first file changed before it was decoded
         self._outcomes: list[FileOutcome] = []
         self._settled = time.perf_counter()
         self._told = self._settled
@@ -212,6 +218,9 @@ class _Run:
             # The only file with this content has changed meanwhile, for example one before it in the line.
             self._intake.elsewhere.append(Elsewhere(ticket.number, ticket.video, ticket.row.content_hash))
             return None
+        if name is None and ticket.row.content_hash in self._changed:
+            self._intake.again(copy)
+            return None
         if name is None:
             note = f"{path} has the same content as an earlier file, which could not be indexed"
             return FileOutcome(path, "", FAILED, note=note)
@@ -247,6 +256,12 @@ class _Run:
             job.error = VideoError(
                 f"{job.reader.info.path}: no frame could be decoded; {damage or 'it is empty'}"
             )
+        if job.error is None:
+            try:
+                ticket.check_same(is_decoded=True)
+            except VideoError as exc:
+                job.error = exc
+                self._changed.add(ticket.row.content_hash)
         if job.error is not None or self._writer is None:
             self._abort()
             return failed(ticket.video, job.error or VideoError(f"{ticket.video.path} was not read"))

@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 from panorama.crops import decode_picture, encode_jpeg
@@ -260,11 +261,12 @@ class Indexer:
 
             def end() -> float:
                 vectors = later.result()  # (depth, B, dim)
-                stop = 0
-                for parcel in some:
-                    start, stop = stop, stop + len(parcel.pictures)
-                    parcel.vectors, parcel.pictures = vectors[:, start:stop], []
-                    parcel.tracks = split_tracks(parcel.tracks, parcel.vectors[0], cohort)
+                ends = accumulate((len(parcel.pictures) for parcel in some), initial=0)
+                own = [vectors[:, start:stop] for start, stop in pairwise(ends)]
+                split = [split_tracks(p.tracks, v[0], cohort) for p, v in zip(some, own, strict=True)]
+                # Only now: if one of them fails, the step is repeated and needs the pictures of all.
+                for parcel, at_exits, tracks in zip(some, own, split, strict=True):
+                    parcel.vectors, parcel.tracks, parcel.pictures = at_exits, tracks, []
                 return self._away("embed", later.away_seconds)
 
             return end

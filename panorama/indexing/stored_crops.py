@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.album.examples import embed_exemplars, views_of
+from panorama.album.stored_pictures import CropReader
 from panorama.commands import command, command_of
-from panorama.crops import decode_picture
+from panorama.errors import PanoramaError
 from panorama.indexing.outcomes import Hooks
 from panorama.indexing.settings import EMBED_BATCH
 from panorama.lines import one_line
@@ -24,6 +25,9 @@ EMBEDDING = "embedding"
 KEPT_CROPS = 16_384
 """Crops embedded between two commits; an interrupt loses at most about this many."""
 
+OnDamage = Callable[[PanoramaError], None]
+"""Gets what is wrong with a data file of crops, and what to do."""
+
 SHOWN_EXAMPLES = 5
 """Most unreadable example images to list; further ones are only counted."""
 
@@ -34,13 +38,14 @@ def embed_missing(
     wait: Callable[[], None] = lambda: None,
     depth: int | None = None,
     hooks: Hooks | None = None,
+    on_damage: OnDamage | None = None,
 ) -> int:
     """Embed all stored crops and example images that lack vectors of this model.
 
     Only one process at a time does that.
 
     Args:
-        wait, depth: as for `embed_stored_crops`.
+        wait, depth, on_damage: as for `embed_stored_crops`.
 
     Returns:
         number of crops that got vectors.
@@ -50,7 +55,7 @@ def embed_missing(
         store.claims() as claims,
         claims.alone(EMBEDDING, lambda: told.on_wait("another process is embedding stored crops")),
     ):
-        embedded = embed_stored_crops(store, embedder, wait, depth)
+        embedded = embed_stored_crops(store, embedder, wait, depth, on_damage)
         embed_exemplars(store, embedder)
     return embedded
 
@@ -80,13 +85,22 @@ def _unread(example: Exemplar, has_vectors: bool, model: str) -> str:
 
 
 def embed_stored_crops(
-    store: Store, embedder: Embedder, wait: Callable[[], None] = lambda: None, depth: int | None = None
+    store: Store,
+    embedder: Embedder,
+    wait: Callable[[], None] = lambda: None,
+    depth: int | None = None,
+    on_damage: OnDamage | None = None,
 ) -> int:
     """Embed crops that lack vectors of this model, from their JPEGs.
 
     Args:
         wait: called before each batch; here work pauses to let queries run.
         depth: number of exits at which all crops shall have vectors; None for all.
+        on_damage: gets the error of each data file that is lost or holds damaged crops, when the others are
+            done. None: the first one is raised.
+
+    Raises:
+        LibraryDamaged: a crop cannot be read, and there is no `on_damage`. What was embedded stays.
 
     Returns:
         number of crops that got vectors at one exit or more.
@@ -94,22 +108,28 @@ def embed_stored_crops(
     # Compare ids, not only counts of rows: two processes may have embedded the same crops at once.
     snapshot = store.snapshot()
     exits = range(1, (depth or embedder.exits) + 1)
-    there = {e: VectorTable.load(snapshot, embedder.hash, e).crop_ids for e in exits}
-    lacking = {e: set(_short_of(snapshot, ids)) for e, ids in there.items()}
-    segments = sorted(set().union(*lacking.values()))
-    if not segments:
+    tables = {e: VectorTable.load(snapshot, embedder.hash, e) for e in exits}
+    lacking = {e: _short_of(snapshot, table.crop_ids) for e, table in tables.items()}
+    segments = np.unique(np.concatenate(list(lacking.values())))
+    if not len(segments):
         return 0
     done = waiting = 0
-    writers = _Writers(store, embedder.hash, [e for e, missing in lacking.items() if missing])
+    reader, damaged = CropReader(), list[PanoramaError]()
+    writers = _Writers(store, embedder.hash, [e for e, missing in lacking.items() if len(missing)])
     try:
-        for crops in store.read_crops(segments=np.array(segments), batch_size=EMBED_BATCH):
-            need = {e: np.isin(segment_of(crops.crop_ids), list(lacking[e])) for e in writers.exits}
-            need = {e: pick & ~np.isin(crops.crop_ids, there[e]) for e, pick in need.items()}
+        for crops in store.read_crops(None, segments, EMBED_BATCH, damaged.append):
+            # Looked up: `np.isin` would go through all crops of the library for each batch.
+            need = {e: tables[e].rows_of(crops.crop_ids) < 0 for e in writers.exits}
             some = np.logical_or.reduce(list(need.values()))
             if not some.any():
                 continue
             wait()
-            pictures = [decode_picture(crops.jpegs[row]) for row in np.flatnonzero(some)]
+            read = {row: reader.read(crops, row) for row in np.flatnonzero(some).tolist()}
+            pictures = [picture for picture in read.values() if picture is not None]
+            some[[row for row, picture in read.items() if picture is None]] = False
+            if not pictures:
+                continue
+            need = {e: pick & some for e, pick in need.items()}
             vectors = embedder.embed_to(pictures, max(e for e, pick in need.items() if pick.any()))
             for exit_number, pick in need.items():
                 if pick.any():
@@ -122,6 +142,10 @@ def embed_stored_crops(
         writers.commit()
     finally:
         writers.abort()
+    for error in (*damaged, *reader.errors()):
+        if on_damage is None:
+            raise error
+        on_damage(error)
     return done
 
 
@@ -156,8 +180,8 @@ class _Writers:
             writer.abort()
 
 
-def _short_of(snapshot: Snapshot, crop_ids: NDArray[np.int64]) -> list[int]:
-    """Live segments with more crops than these."""
+def _short_of(snapshot: Snapshot, crop_ids: NDArray[np.int64]) -> NDArray[np.int32]:
+    """(S,) live segments with more crops than these."""
     crops = snapshot.crops()
     found = np.bincount(segment_of(crop_ids), minlength=int(crops.segments.max(initial=0)) + 1)
-    return [int(s) for s in crops.segments[crops.rows > found[crops.segments]]]
+    return crops.segments[crops.rows > found[crops.segments]]

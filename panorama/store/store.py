@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from panorama.errors import LibraryWriteError, NotYetErased
+from panorama.errors import LibraryDamaged, LibraryWriteError, NotYetErased
 from panorama.store import opening, priority
 from panorama.store.catalog import album, recorded, seen, settings, sightings, videos
 from panorama.store.catalog import zones as shapes
@@ -228,9 +228,14 @@ class Store:
         crop_ids: NDArray[np.int64] | None = None,
         segments: NDArray[np.integer] | None = None,
         batch_size: int = 256,
+        on_damage: Callable[[LibraryDamaged], None] | None = None,
     ) -> Iterator[CropBatch]:
-        """Stored JPEGs by crop id, or all of some segments, in batches; see `crops.read_crops`."""
-        return crops.read_crops(self._place, crop_ids, segments, batch_size)
+        """Stored JPEGs by crop id, or of whole segments, in batches.
+
+        Args:
+            on_damage: gets the errors of data files that are lost, instead of their crops; None to raise.
+        """
+        return crops.read_crops(self._place, crop_ids, segments, batch_size, on_damage)
 
     def append_embeddings(self, model_hash: str, exit: int) -> EmbeddingsWriter:
         """Add vectors to stored crops, of many videos in one file; not to crops erased before the commit."""

@@ -8,14 +8,15 @@ from panorama.video.find import (
     Found,
     FoundVideo,
     check_name,
+    check_same,
     content_hash,
     content_sample,
-    file_state,
     find_videos,
     goes_on,
     is_gone,
 )
 from panorama.video.gate import ChangeGate, GateResult
+from panorama.video.marks import FileMark, file_state
 from panorama.video.motion import MotionProposer
 from panorama.video.opening import open_video
 from panorama.video.pictures import COPY_SUFFIXES, DEFAULT_RATE, pictures_in
@@ -29,6 +30,7 @@ __all__ = [
     "DEFAULT_RATE",
     "VIDEO_SUFFIXES",
     "ChangeGate",
+    "FileMark",
     "Found",
     "FoundVideo",
     "GateResult",
@@ -38,6 +40,7 @@ __all__ = [
     "VideoFrame",
     "VideoReader",
     "check_name",
+    "check_same",
     "content_hash",
     "content_sample",
     "file_state",

@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import BinaryIO
@@ -17,6 +17,7 @@ from typing import BinaryIO
 from panorama.errors import VideoError, VideoOpenError
 from panorama.pictures.picture_size import is_plain
 from panorama.video.faults import about, reachable
+from panorama.video.marks import FileMark, digest_of, file_state
 from panorama.video.pictures import (
     DEFAULT_RATE,
     IMAGE_SUFFIXES,
@@ -326,36 +327,6 @@ def is_gone(path: Path) -> bool:
     return False
 
 
-def file_state(path: Path) -> tuple[int, int]:
-    """Size of a file, and its modification time in ns.
-
-    For a folder of pictures: the sum of their sizes, and a 63-bit digest of their names and times. The latest
-    time would not do, because swapping two pictures changes neither it nor the sum.
-
-    Raises:
-        VideoError: it cannot be read, or is neither a folder nor a regular file (a pipe, a device).
-    """
-    try:
-        if path.is_dir():
-            # The folder's own time does not change when a picture is overwritten.
-            pictures = picture_states(path)
-            digest = _digest(b"%b\0%d\0" % (name, mtime_ns) for name, _, mtime_ns in pictures)
-            return sum(size for _, size, _ in pictures), int.from_bytes(digest[:8], "big") >> 1  # 63 bits
-        state = path.stat()
-    except OSError as exc:
-        raise VideoError(f"{path} cannot be read: {exc.strerror or exc}") from exc
-    if not stat.S_ISREG(state.st_mode):
-        raise VideoError(f"{path} is not a regular file; a video is a file or a folder of pictures")
-    return state.st_size, state.st_mtime_ns
-
-
-def _digest(parts: Iterable[bytes]) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        digest.update(part)
-    return digest.digest()
-
-
 def content_sample(path: Path) -> str:
     """Hex digest of eight samples of a file's bytes, which reveals another file of the same size and time.
 
@@ -369,7 +340,7 @@ def content_sample(path: Path) -> str:
         if path.is_dir():
             states = picture_states(path)
             parts = [b"%b\0%d\0" % (name, size) for name, size, _ in states]
-            return _digest([*parts, _read_by(path, [name for name, *_ in states])]).hex()
+            return digest_of([*parts, _read_by(path, [name for name, *_ in states])]).hex()
         digest = hashlib.blake2b(digest_size=16)
         with path.open("rb", buffering=0) as file:
             last = max(0, file.seek(0, os.SEEK_END) - _SAMPLE_BYTES)
@@ -473,3 +444,33 @@ def goes_on(path: Path, size: int, content: str) -> bool:
             if digest.hexdigest() == content:
                 return _read_by(path, sorted(read)) == _BY_LEVELS
     return False
+
+
+def check_same(mark: FileMark, content: str, is_decoded: bool) -> None:
+    """Check that what was or will be decoded is what was hashed: a camera may rotate its files meanwhile.
+
+    A file may grow, as one that a recorder writes: then the hash is that of its beginning. More pictures may
+    follow in a folder. Once decoded, a file may be gone, and pictures may be deleted.
+
+    Args:
+        mark: from before the hash.
+        content: the hash, by `content_hash`; of a file, of the `size` bytes of the mark.
+        is_decoded: whether it is decoded already; otherwise it was just opened.
+
+    Raises:
+        VideoError: it holds something else now, or cannot be read.
+    """
+    path = mark.path
+    try:
+        now = FileMark.of(path)
+    except VideoError:
+        if is_decoded:
+            return  # deleted meanwhile, or its drive is gone: nothing took its place
+        raise
+    if now == mark or (is_decoded and mark.has_no_other_pictures(now)):
+        return
+    # What grew is read once more only when it is decoded. A folder tells enough by its pictures.
+    if mark.has_grown_to(now) and not is_decoded:
+        return
+    if content_hash(path, mark.size if mark.node else None) != content:
+        raise VideoError(f"{path} changed while it was being indexed; run the same command again")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from panorama.errors import PanoramaError
+from panorama.errors import LibraryDamaged, PanoramaError
 from panorama.store.catalog.database import Transaction
 from panorama.store.files.layout import Place
 from panorama.store.files.lost import ListedFile
@@ -29,11 +30,12 @@ Listing = list[tuple[int, str]]
 
 @dataclass(frozen=True, slots=True)
 class CropBatch:
-    """Some crops: crop and track ids, each (B,) int64, and B encoded JPEG files."""
+    """Some crops of the data file at `path`: crop and track ids, each (B,) int64, and B JPEG files."""
 
     crop_ids: NDArray[np.int64]
     track_ids: NDArray[np.int64]
     jpegs: tuple[bytes, ...]
+    path: Path
 
     def __len__(self) -> int:
         return len(self.crop_ids)
@@ -44,8 +46,13 @@ def read_crops(
     crop_ids: NDArray[np.int64] | None = None,
     segments: NDArray[np.integer] | None = None,
     batch_size: int = 256,
+    on_damage: Callable[[LibraryDamaged], None] | None = None,
 ) -> Iterator[CropBatch]:
     """Crops by id, or all of some segments, in file order; unknown ids and dead segments are left out.
+
+    Args:
+        on_damage: gets the error of a data file that is missing or cannot be read, whose other crops are left
+            out. None: the error is raised.
 
     Raises:
         ValueError: both or neither of `crop_ids` and `segments` are given.
@@ -59,9 +66,20 @@ def read_crops(
         listing = listed(tx, numbers)
     live, paths = _apart(place, listing)
     for path in paths:
-        with ListedFile(place.root / path) as file:
-            for group in range(file.num_row_groups):
-                yield from _group_crops(file, group, live, wanted, batch_size)
+        try:
+            yield from _file_crops(place.root / path, live, wanted, batch_size)
+        except LibraryDamaged as exc:
+            if on_damage is None:
+                raise
+            on_damage(exc)
+
+
+def _file_crops(
+    path: Path, live: NDArray[np.int32], wanted: NDArray[np.int64] | None, batch_size: int
+) -> Iterator[CropBatch]:
+    with ListedFile(path) as file:
+        for group in range(file.num_row_groups):
+            yield from _group_crops(path, file, group, live, wanted, batch_size)
 
 
 def listed(tx: Transaction, segments: NDArray[np.integer]) -> Listing:
@@ -108,6 +126,7 @@ def _apart(place: Place, listing: Listing) -> tuple[NDArray[np.int32], list[str]
 
 
 def _group_crops(
+    path: Path,
     file: ListedFile,
     group: int,
     live: NDArray[np.int32],
@@ -129,6 +148,7 @@ def _group_crops(
             part.column("crop_id").to_numpy(),
             part.column("track_id").to_numpy(),
             tuple(part.column("jpeg").to_pylist()),
+            path,
         )
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -17,6 +18,7 @@ from panorama.errors import LibraryDamaged, PanoramaError
 from panorama.lines import SHOWN, counted, shell_line, some
 from panorama.store.catalog.database import Catalog, Transaction
 from panorama.store.files.own_names import check_data_files
+from panorama.store.files.schema import segment_of
 
 FEW_ROWS = 4096
 """Up to this number of rows, those of a few videos, one thread reads: waking others takes longer."""
@@ -26,6 +28,8 @@ _CONTENTS = """
 SELECT DISTINCT s.content_hash FROM files f JOIN file_segments fs ON fs.file_id = f.file_id
 JOIN segments s ON s.segment_id = fs.segment_id WHERE f.path = :path AND s.state = 'live'
 """
+
+_NAMES = "SELECT DISTINCT name FROM videos WHERE segment_id IN :segments ORDER BY name"
 
 _IS_WANTED = "SELECT bytes FROM files WHERE path = :path AND retired_version IS NULL"
 
@@ -135,6 +139,19 @@ def damage(path: Path, wrong: str) -> PanoramaError:
         f"{data}, and {more} missing or cut off; put them back from a backup, or {first} these videos again,"
         f" {_videos(sorted(uris))}: {redo}"
     )
+
+
+def damaged_pictures(path: Path, crop_ids: Sequence[int]) -> PanoramaError:
+    """The error for a data file of crops, some of whose JPEG files cannot be decoded; see `damage`."""
+    catalog = Catalog(path.parents[2], writable=False)
+    try:
+        with catalog.read() as tx:
+            segments = np.unique(segment_of(crop_ids)).tolist()
+            names = [row.name for row in tx.rows(_NAMES, segments=segments)]
+    finally:
+        catalog.close()
+    holds = "a damaged picture, crop" if len(crop_ids) == 1 else f"{len(crop_ids)} damaged pictures, crops"
+    return damage(path, f"holds {holds} {some([str(one) for one in crop_ids])} of {_videos(names)}")
 
 
 def _videos(names: Sequence[str]) -> str:

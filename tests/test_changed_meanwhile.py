@@ -1,0 +1,209 @@
+"""Files that are rotated, replaced or written while `index` reads them lend their hash to no other rows."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from fakes import ColoredThings, Thing, write_film
+from indexing_samples import SETTINGS, index
+
+import panorama
+from panorama.album import registering
+from panorama.crops import encode_jpeg
+from panorama.indexing import intake
+from panorama.models.base import Image
+from panorama.regions import Regions
+from panorama.store import Store
+from panorama.video import VideoReader, content_hash, open_video
+
+CHANGED = "changed while it was being indexed; run the same command again"
+
+
+class Meanwhile(ColoredThings):
+    """Does something to the files once, while they are decoded."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act: Callable[[], object] | None = act
+
+    def propose(self, images: Sequence[Image]) -> list[Regions]:
+        if self._act is not None:
+            self._act()
+            self._act = None
+        return super().propose(images)
+
+
+def held(library: Path) -> dict[str, int]:
+    """Frames of each video of a library by name."""
+    with Store.open(library) as store:
+        videos = store.snapshot().videos
+        return dict(zip(videos["video"].to_pylist(), videos["frames"].to_pylist(), strict=True))
+
+
+def red(path: Path, frames: int = 40) -> Path:
+    return write_film(path, [Thing("red", 0, frames)], frames=frames)
+
+
+def blue(path: Path, frames: int = 20) -> Path:
+    return write_film(path, [Thing("blue", 0, frames)], frames=frames)
+
+
+def write_pictures(folder: Path, numbers: Sequence[int], source: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    with open_video(source) as reader:
+        frames = list(reader.frames())
+    for number in numbers:
+        (folder / f"img{number:03d}.jpg").write_bytes(encode_jpeg(frames[number].rgb()))
+    return folder
+
+
+@pytest.mark.parametrize("when", ["hashed", "decoded"])
+def test_a_file_that_is_rotated_meanwhile_fails_and_both_are_right_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """The new file's frames stood under the hash of the old one, which then took them, for good."""
+    library, camera = tmp_path / "library", tmp_path / "cam"
+    now, old, following = red(camera / "now.mp4"), camera / "old-1.mp4", blue(tmp_path / "next.mp4")
+
+    def rotate() -> None:
+        now.rename(old)
+        following.rename(now)
+
+    def hashing(path: Path, size: int | None = None) -> str:
+        found = content_hash(path, size)
+        if not old.exists():
+            rotate()
+        return found
+
+    if when == "hashed":
+        monkeypatch.setattr(intake, "content_hash", hashing)
+    proposer = Meanwhile(rotate) if when == "decoded" else ColoredThings()
+    (file,) = index(library, [camera], proposer=proposer)
+    assert (file.status, file.note) == ("failed", f"{now} {CHANGED}") and held(library) == {}
+    monkeypatch.undo()
+    assert {file.status for file in index(library, [camera])} == {"indexed"}
+    assert held(library) == {"now.mp4": 20, "old-1.mp4": 40}
+    assert {file.status for file in index(library, [camera])} == {"skipped"}
+
+
+def test_a_file_written_over_in_place_fails(tmp_path: Path) -> None:
+    """It is the same file for the file system, and longer, as one that a recorder writes."""
+    film = blue(tmp_path / "a.mp4")
+    other = red(tmp_path / "other.mp4", frames=90).read_bytes()
+    assert len(other) > film.stat().st_size
+    (file,) = index(tmp_path / "library", [film], proposer=Meanwhile(lambda: film.write_bytes(other)))
+    assert (file.status, file.note) == ("failed", f"{film} {CHANGED}")
+    (file,) = index(tmp_path / "library", [film])
+    assert (file.status, file.frames) == ("indexed", 90)
+
+
+@pytest.mark.parametrize("when", ["hashed", "decoded"])
+def test_a_file_that_grows_is_indexed_under_the_hash_of_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """What grew while it was hashed was hashed with it: its size and hash did not belong together."""
+    film = red(tmp_path / "live.ts", frames=60)
+    whole = film.read_bytes()
+    half = whole[: len(whole) // 188 // 2 * 188]
+    film.write_bytes(half)
+
+    def hashing(path: Path, size: int | None = None) -> str:
+        film.write_bytes(whole)
+        return content_hash(path, size)
+
+    if when == "hashed":
+        monkeypatch.setattr(intake, "content_hash", hashing)
+    proposer = Meanwhile(lambda: film.write_bytes(whole)) if when == "decoded" else ColoredThings()
+    (file,) = index(tmp_path / "library", [film], proposer=proposer)
+    assert file.status == "indexed"
+    with Store.open(tmp_path / "library") as store:
+        known = store.known_file(str(film.resolve()))
+        assert known is not None and known.size == len(half)
+        assert known.content_hash == hashlib.sha256(half).hexdigest()
+    monkeypatch.undo()
+    (file,) = index(tmp_path / "library", [film])
+    assert (file.status, file.frames) == ("indexed", 60)
+
+
+@pytest.mark.parametrize("change", ["touched", "copied over", "gone"])
+def test_a_file_whose_content_stays_is_indexed(tmp_path: Path, change: str) -> None:
+    film, copy = red(tmp_path / "a.mp4"), tmp_path / "copy.mp4"
+    shutil.copy(film, copy)
+    act: dict[str, Callable[[], object]] = {
+        "touched": lambda: os.utime(film, ns=(1, 1)),
+        "copied over": lambda: copy.replace(film),
+        "gone": film.unlink,
+    }
+    (file,) = index(tmp_path / "library", [film], proposer=Meanwhile(act[change]))
+    assert (file.status, file.frames) == ("indexed", 40)
+
+
+def test_a_copy_behind_a_file_that_was_replaced_is_indexed_itself(tmp_path: Path) -> None:
+    films, following = tmp_path / "films", blue(tmp_path / "next.mp4")
+    first, copy = red(films / "1.mp4"), films / "2.mp4"
+    shutil.copy(first, copy)
+    files = index(tmp_path / "library", [films], proposer=Meanwhile(lambda: following.replace(first)))
+    assert [(file.status, file.video) for file in files] == [("failed", ""), ("indexed", "2.mp4")]
+    assert held(tmp_path / "library") == {"2.mp4": 40}
+
+
+@pytest.mark.parametrize(
+    ("change", "status"), [("replaced", "failed"), ("more", "indexed"), ("oldest deleted", "indexed")]
+)
+def test_pictures_of_a_folder_may_come_and_go_and_none_may_be_another(
+    tmp_path: Path, change: str, status: str
+) -> None:
+    source, other = red(tmp_path / "source.mp4"), blue(tmp_path / "other.mp4")
+    folder = write_pictures(tmp_path / "trap", range(6), source)
+    act: dict[str, Callable[[], object]] = {
+        "replaced": lambda: write_pictures(folder, [2], other),
+        "more": lambda: write_pictures(folder, [6, 7], source),
+        "oldest deleted": (folder / "img000.jpg").unlink,
+    }
+    (file,) = index(tmp_path / "library", [folder], proposer=Meanwhile(act[change]))
+    assert file.status == status
+    assert file.note == (f"{folder} {CHANGED}" if status == "failed" else None)
+    assert held(tmp_path / "library") == ({"trap": 6} if status == "indexed" else {})
+
+
+def test_an_example_from_a_video_that_is_replaced_meanwhile_has_no_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake_proposer: ColoredThings
+) -> None:
+    """The track of the old file that was there counted as accepted for what the new one shows."""
+    film, following = red(tmp_path / "a.mp4"), blue(tmp_path / "next.mp4")
+
+    def opening(path: Path) -> VideoReader:
+        following.replace(film)
+        return open_video(path)
+
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.index(film, model="color-bands", settings=SETTINGS)
+        monkeypatch.setattr(registering, "open_video", opening)
+        entity = library.register_from_video("blue", film, 0.5, "0,0,40,40")
+        assert any("a.mp4 has changed since it was indexed" in told for told in entity.warnings)
+        assert not len(library.snapshot().seen.exemplar_ids)
+
+
+def test_pictures_moved_away_while_they_are_hashed_lend_their_hash_to_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recorder that moves a day's pictures into an archive: those of the next day got their hash."""
+    source = red(tmp_path / "source.mp4")
+    folder, archive = write_pictures(tmp_path / "trap", range(6), source), tmp_path / "archive"
+
+    def hashing(path: Path, size: int | None = None) -> str:
+        found = content_hash(path, size)
+        folder.rename(archive)
+        write_pictures(folder, range(10, 18), source)
+        return found
+
+    monkeypatch.setattr(intake, "content_hash", hashing)
+    (file,) = index(tmp_path / "library", [folder])
+    assert (file.status, file.note) == ("failed", f"{folder} {CHANGED}")
+    monkeypatch.undo()
+    index(tmp_path / "library", [folder, archive])
+    assert held(tmp_path / "library") == {"trap": 8, "archive": 6}
