@@ -118,7 +118,8 @@ def _locked(path: Path, how: int) -> int:
 def _let_go(path: Path, descriptor: int, owner: int) -> None:
     if os.getpid() == owner:  # a forked child must not delete the file that its parent still holds
         with contextlib.suppress(OSError):
-            path.unlink()
+            if _same_file(path, descriptor):  # else a user deleted it, and another process may hold a new one
+                path.unlink()
     os.close(descriptor)
 
 
