@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
-from store_samples import MODEL, index
+from store_samples import MODEL, exemplar, index
 
+from panorama.errors import LibraryWriteError
 from panorama.store import Store
 from panorama.store.files.locks import FileLock
 from panorama.store.vectors import index_files
@@ -52,3 +57,82 @@ def test_a_lock_whose_file_a_user_deleted_leaves_that_of_the_next_holder(tmp_pat
     assert FileLock.take_if_free(tmp_path / "lock") is None
     second.release()
     assert not (tmp_path / "lock").exists()
+
+
+@contextlib.contextmanager
+def another_user() -> Iterator[None]:
+    """What the block does is done by a user without rights of its own; only root can change users."""
+    mine = os.geteuid()
+    if mine == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(mine)
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A library that all may write; its locks, of the user who made it, may only be read."""
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to others
+        Path(folder).chmod(0o755)
+        root = Path(folder) / "x"
+        with Store.create(root) as made:
+            for name in ("a.mp4", "b.mp4"):
+                index(made, name)
+            made.add_exemplars("van", [exemplar()])
+            with made.asking():
+                pass
+            made.compact()
+        (root / "locks" / "reader-1-0.lock").touch()
+        for path in [root, *root.rglob("*")]:
+            path.chmod(0o777 if path.is_dir() else 0o444 if path.suffix == ".lock" else 0o666)
+        yield root
+
+
+def test_who_shares_a_library_changes_it_beside_locks_of_another_user(shared: Path) -> None:
+    """They were opened to be written: videos were removed, then "Permission denied"; queries set no mark."""
+    with another_user(), Store.open(shared) as store:
+        with contextlib.closing(store.marks()) as marks:
+            assert not marks.is_asked()
+            with store.asking():
+                assert marks.is_asked()
+        store.remove_videos(["a.mp4"])
+        store.compact()
+        store.forget_entity("van", np.zeros(0, np.int64))
+        assert store.snapshot().videos["video"].to_pylist() == ["b.mp4"]
+    assert not (shared / "locks" / "reader-1-0.lock").exists()
+
+
+def test_a_claim_that_another_user_left_is_renewed_by_the_next(shared: Path) -> None:
+    """Its time stayed as it was: others took its holder for silent and did the same work again."""
+    (shared / "locks" / "claim-work.lock").touch(0o444)
+    os.utime(shared / "locks" / "claim-work.lock", (1, 1))
+    with another_user(), Store.open(shared) as store, store.claims() as claims:
+        assert claims.take("work")
+        lock = claims._held["work"]
+        assert lock is not None
+        lock.renew()
+        assert (shared / "locks" / "claim-work.lock").stat().st_mtime > 1
+
+
+@pytest.mark.parametrize("folder", ["data/crops", "index", "locks", "album/1"])
+def test_a_folder_of_another_user_is_told_before_anything_is_changed(shared: Path, folder: str) -> None:
+    """Half was done by then: videos were gone and their rows were not, an entity's tracks and not itself."""
+    (shared / folder).chmod(0o555)
+    with another_user(), Store.open(shared) as store:
+        before = store.snapshot()
+        told = rf"cannot write {shared / folder}: it belongs to the user .*; nothing was changed\. Run the"
+        if folder == "album/1":
+            with pytest.raises(LibraryWriteError, match=told):
+                store.drop_entity("van")
+            with pytest.raises(LibraryWriteError, match=told):
+                store.remove_exemplars([1])
+        else:
+            with pytest.raises(LibraryWriteError, match=told):
+                store.remove_videos(["a.mp4"])
+        with pytest.raises(LibraryWriteError, match=told):
+            store.forget_entity("van", before.videos["segment"].to_numpy().astype(np.int64) << 32)
+        assert store.snapshot().version == before.version and store.entities() == ["van"]
+        assert not len(store.being_forgotten("van"))
+    (shared / folder).chmod(0o777)
