@@ -27,6 +27,7 @@ from panorama.store import Snapshot, Store, pack_ids
 from panorama.store.catalog.database import Catalog
 from panorama.store.files.locks import FileLock
 from panorama.store.files.segments import FileSet
+from panorama.store.upkeep import rewrite
 from panorama.store.upkeep.rewrite import TARGET_BYTES
 
 
@@ -225,6 +226,39 @@ def test_an_appender_that_does_not_commit_leaves_nothing(store):
     assert len(data_files(store)) == 5
     with store.append_embeddings("other", 1) as writer:
         assert writer.commit() == 0
+
+
+def test_compaction_merges_more_files_than_may_be_open(store, monkeypatch):
+    """Each query that looks deeper leaves a file with rows of many videos; all were opened at once."""
+    opened, most = 0, 0
+
+    class Counted(rewrite.ListedFile):
+        def __init__(self, path):
+            nonlocal opened, most
+            super().__init__(path)
+            opened += 1
+            most = max(most, opened)
+
+        def close(self):
+            nonlocal opened
+            opened -= 1
+            super().close()
+
+    monkeypatch.setattr(rewrite, "ListedFile", Counted)
+    monkeypatch.setattr(rewrite, "MOST_OPEN", 3)
+    for name in ("a.mp4", "b.mp4"):
+        index(store, name, tracks=10)
+    for k in range(10):
+        with store.append_embeddings(MODEL, 2) as writer:
+            crops = np.array([pack_ids(1, k), pack_ids(2, k)])
+            writer.add(crops, crops, unit_vectors(2, seed=k))
+            writer.commit()
+    before = rows(store.snapshot())
+    store.compact()
+    snapshot = store.snapshot()
+    assert rows(snapshot) == before
+    assert len(snapshot.embeddings[MODEL, 2]) == 1
+    assert (opened, most) == (0, 3)
 
 
 def test_compaction_keeps_one_vector_where_two_processes_wrote_it(store):
