@@ -136,3 +136,22 @@ def test_a_folder_of_another_user_is_told_before_anything_is_changed(shared: Pat
         assert store.snapshot().version == before.version and store.entities() == ["van"]
         assert not len(store.being_forgotten("van"))
     (shared / folder).chmod(0o777)
+
+
+def test_what_a_library_holds_is_told_while_others_delete(store: Store, monkeypatch) -> None:
+    """`info` ended in FileNotFoundError if a file went between listing its folder and its size."""
+    store.add_exemplars("van", [exemplar()])
+    VectorTable.load(store.snapshot(), MODEL, 1)
+    whole = store.info()
+    stat = Path.stat
+    gone = {"manifest.json", store.exemplars("van")[0].picture.name, "catalog.sqlite-shm"}
+
+    def deleted(path: Path, **options: bool) -> os.stat_result:
+        if path.name in gone:
+            raise FileNotFoundError(path)
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", deleted)
+    told = store.info()
+    assert told.counts == whole.counts and told.bytes["album"] == 0
+    assert 0 < told.bytes["index"] < whole.bytes["index"] and told.bytes["catalog"] < whole.bytes["catalog"]
