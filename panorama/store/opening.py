@@ -12,7 +12,7 @@ from panorama.store.catalog.connections import CATALOG_NAME
 from panorama.store.catalog.database import Catalog, check_version, write_errors
 from panorama.store.catalog.leftover import check_log
 from panorama.store.catalog.migrations import SCHEMA_VERSION
-from panorama.store.files.layout import ALBUM, DATA, FOLDERS, LOCKS, Place
+from panorama.store.files.layout import ALBUM, DATA, FOLDERS, LOCKS, Place, make_folder
 from panorama.store.files.own_names import DATA_FILE, check_folders, files_named, pictures_in
 from panorama.store.files.schema import TABLES
 
@@ -34,7 +34,7 @@ def made(path: str | Path, exist_ok: bool) -> Place:
             return opened(root, write=True)
         raise UsageError(f"there is a library at {root} already; open it, or choose another path")
     with write_errors(root):
-        root.mkdir(parents=True, exist_ok=True)
+        make_folder(root)
         place = Place(root, Catalog(root))
         place.make_folders()
     place.catalog.migrate()
