@@ -68,6 +68,27 @@ def test_a_file_that_is_erased_while_it_is_added_to_is_made_anew(tmp_path, monke
     assert len(index._ivf._missing) == 0 and len(index._ivf._known) == 6000
 
 
+def test_codes_that_another_process_writes_while_they_are_read_stand_for_no_other_crops(
+    tmp_path, monkeypatch
+):
+    """Two processes wrote files of one name, in another order: old rows were read, then new codes."""
+    crop_ids, vectors, order = pack_ids(1, np.arange(3000)), clustered(3000), np.arange(3000)[::-1]
+    mine = table_of(crop_ids, vectors, tmp_path / "mine")
+    theirs = table_of(crop_ids[order], vectors[order], tmp_path / "theirs")
+    for table in (mine, theirs):
+        VectorIndex(table, flat_rows=100, build=True)
+    read = inverted.faiss.read_index
+
+    def read_after_them(path, *how):
+        for kind in ("rows", "faiss"):  # their manifest comes last, as in `_save`
+            shutil.copyfile(tmp_path / "theirs" / f"i1.{kind}", tmp_path / "new")
+            (tmp_path / "new").replace(tmp_path / "mine" / f"i1.{kind}")
+        return read(path, *how)
+
+    monkeypatch.setattr(inverted.faiss, "read_index", read_after_them)
+    assert inverted.InvertedFile.load(mine) is None
+
+
 def test_the_inverted_file_finds_what_comparing_every_row_finds(large):
     table, index = large
     assert index.kind == "IndexIVFScalarQuantizer" and VectorIndex(table).kind == "exact"

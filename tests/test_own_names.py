@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import uuid
 from functools import partial
 from pathlib import Path
 
@@ -101,7 +102,11 @@ def test_other_files_in_the_folders_of_a_library_stay(tmp_path):
         store.forget_entity("cat", table.track_ids[:1])
         assert {path.read_text() for path in strange} == {"the only copy"}
         made = [path for path in (store.path / "index").rglob("*") if path.is_file()]
-        assert set(made) <= set(strange), "but all that the library made there is gone"
+        left = set(made) - set(strange)
+        assert {path.name for path in left} == {"lock", "ivf.lock"}, (
+            "but all that the library made there is gone"
+        )
+        assert not any(path.stat().st_size for path in left)
 
 
 def test_all_that_a_library_makes_bears_a_name_of_its_own(tmp_path, monkeypatch):
@@ -128,13 +133,21 @@ def test_all_that_a_library_makes_bears_a_name_of_its_own(tmp_path, monkeypatch)
         PlaceTables(snapshot).prepare()
         kinds = {path.suffix for path in (store.path / "index").rglob("*")}
         assert {".json", ".crops", ".vectors", ".faiss", ".rows", ".2"} <= kinds
-        for name in (".tmp-77-manifest.json", ".tmp-i3.faiss", ".tmp-9-i3.rows", "i3.ids"):
+        for name in (
+            ".tmp-77-manifest.json",
+            f".tmp-{HEX}-manifest.json",
+            ".tmp-i3.faiss",
+            ".tmp-9-i3.rows",
+            "i3.ids",
+        ):
             put(table.folder / name)
         put(store.path / "index/places/.tmp-77-crops-c0123.2")
+        put(store.path / f"index/places/.tmp-{HEX}-crops-c0123.2")
         put(store.path / "index/places/crops-s00000001-12-34.1")
         del snapshot
         store.forget_entity("cat", table.track_ids[:1])
-        assert list((store.path / "index").iterdir()) == []
+        left = [path for path in (store.path / "index").rglob("*") if path.is_file()]
+        assert {path.name for path in left} == {"lock", "ivf.lock"}
 
 
 @pytest.mark.parametrize("stem", ["s00000001", f"s00000001-{HEX}", f"w{HEX}", f"c{HEX}", "s123456789"])
@@ -323,14 +336,14 @@ def test_a_link_in_the_album_is_not_followed(tmp_path, part):
 
 
 def test_a_file_in_the_making_is_not_written_through_a_link(tmp_path, monkeypatch):
-    """Their names hold the number of the process: so many links may lie there as there are numbers."""
+    """Their names are drawn, and still nothing that is there already is written to."""
     precious = put(tmp_path / "precious.txt")
-    monkeypatch.setattr("panorama.store.files.layout.os.getpid", lambda: 77)
     with Store.create(tmp_path / "x") as store:
         store.add_exemplars("cat", [exemplar()])
         picture = store.exemplars("cat")[0].picture
         picture.unlink()
-        (picture.parent / f".tmp-77-{picture.name}").symlink_to(precious)
+        monkeypatch.setattr("panorama.store.files.layout.uuid.uuid4", lambda: uuid.UUID(HEX))
+        (picture.parent / f".tmp-{HEX}-{picture.name}").symlink_to(precious)
         with contextlib.suppress(panorama.PanoramaError):
             store.add_exemplars("cat", [exemplar()])
     assert precious.read_text() == "the only copy"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sqlite3
+import time
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from panorama.errors import (
     LibraryWriteError,
     UsageError,
 )
-from panorama.store import Store, Zone
+from panorama.store import Store, Zone, opening
+from panorama.store.catalog import connections
 from panorama.store.catalog.database import Catalog
 from panorama.store.catalog.migrations import MIGRATIONS, SCHEMA_VERSION, VIEWS
 
@@ -28,6 +30,31 @@ from panorama.store.catalog.migrations import MIGRATIONS, SCHEMA_VERSION, VIEWS
 def test_open_refuses_a_folder_without_a_library(tmp_path):
     with pytest.raises(LibraryNotFound, match=r"no library at .*nothing.* index"):
         Store.open(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("how", [partial(Store.create, exist_ok=True), Store.open])
+def test_who_comes_while_another_process_creates_the_library_opens_that(tmp_path, monkeypatch, how):
+    """The catalog that was there by then was taken for something else in the way of a library."""
+    is_taken = opening.is_taken
+
+    def after_another(root):
+        monkeypatch.undo()
+        Store.create(root).close()
+        return is_taken(root)
+
+    monkeypatch.setattr(opening, "is_taken", after_another)
+    with how(tmp_path / "x") as store:
+        assert store.entities() == []
+
+
+def test_what_another_process_creates_at_once_is_waited_for(tmp_path, monkeypatch):
+    """SQLite refuses at once to begin the log of a new file that another one writes: "database is locked"."""
+    other = sqlite3.connect(tmp_path / "catalog.sqlite", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    monkeypatch.setattr(time, "sleep", lambda _: other.execute("COMMIT"))
+    with contextlib.closing(connections.connect(tmp_path / "catalog.sqlite", True, False)) as mine:
+        assert mine.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    other.close()
 
 
 @pytest.mark.parametrize("kind", ["a file", "a folder with something else in it"])

@@ -27,6 +27,7 @@ from panorama.store import Snapshot, Store, pack_ids
 from panorama.store.catalog.database import Catalog
 from panorama.store.files.locks import FileLock
 from panorama.store.files.segments import FileSet
+from panorama.store.upkeep import rewrite
 from panorama.store.upkeep.rewrite import TARGET_BYTES
 
 
@@ -227,6 +228,39 @@ def test_an_appender_that_does_not_commit_leaves_nothing(store):
         assert writer.commit() == 0
 
 
+def test_compaction_merges_more_files_than_may_be_open(store, monkeypatch):
+    """Each query that looks deeper leaves a file with rows of many videos; all were opened at once."""
+    opened, most = 0, 0
+
+    class Counted(rewrite.ListedFile):
+        def __init__(self, path):
+            nonlocal opened, most
+            super().__init__(path)
+            opened += 1
+            most = max(most, opened)
+
+        def close(self):
+            nonlocal opened
+            opened -= 1
+            super().close()
+
+    monkeypatch.setattr(rewrite, "ListedFile", Counted)
+    monkeypatch.setattr(rewrite, "MOST_OPEN", 3)
+    for name in ("a.mp4", "b.mp4"):
+        index(store, name, tracks=10)
+    for k in range(10):
+        with store.append_embeddings(MODEL, 2) as writer:
+            crops = np.array([pack_ids(1, k), pack_ids(2, k)])
+            writer.add(crops, crops, unit_vectors(2, seed=k))
+            writer.commit()
+    before = rows(store.snapshot())
+    store.compact()
+    snapshot = store.snapshot()
+    assert rows(snapshot) == before
+    assert len(snapshot.embeddings[MODEL, 2]) == 1
+    assert (opened, most) == (0, 3)
+
+
 def test_compaction_keeps_one_vector_where_two_processes_wrote_it(store):
     index(store, "a.mp4", exits=())
     ids = pack_ids(1, [0, 1, 2])
@@ -237,6 +271,20 @@ def test_compaction_keeps_one_vector_where_two_processes_wrote_it(store):
     store.compact()
     (file,) = store.snapshot().embeddings[MODEL, 1]
     assert file.rows == 3 and pq.read_table(file.path)["crop_id"].to_pylist() == ids.tolist()
+
+
+def test_vectors_that_two_processes_wrote_hide_no_crop_without_one(store):
+    """As many vectors as crops were taken for one each: no query said that the video is not searched."""
+    for name in ("a.mp4", "b.mp4"):
+        index(store, name, tracks=4, exits=())
+    first, second = (pack_ids(segment, np.arange(4)) for segment in (1, 2))
+    for some in (first[:2], first[:2], second[:3], second[3:]):
+        with store.append_embeddings(MODEL, 1) as writer:
+            writer.add(some, some, unit_vectors(len(some)))
+            writer.commit()
+    assert store.snapshot().unembedded(MODEL).tolist() == [1] == lacking(store, MODEL, 1)
+    store.compact()
+    assert store.snapshot().unembedded(MODEL).tolist() == [1]
 
 
 def test_crops_are_read_by_id_and_by_segment(store):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +13,8 @@ from types import TracebackType
 
 from panorama.store.catalog.database import write_errors
 from panorama.store.files.joining import join
-from panorama.store.files.locks import FileLock
+from panorama.store.files.locks import FileLock, remove_dead
+from panorama.store.files.permissions import may
 
 BEAT_SECONDS = 5.0
 """How often a holder renews its claims."""
@@ -71,7 +73,7 @@ class Claims:
             if work in self._held:
                 raise ValueError(f"{work} is claimed already")
             with write_errors(self._locks):
-                lock = FileLock.take_if_free(self._path(work))
+                lock = _taken(self._path(work))
             if lock is None and not self._is_silent(work):
                 return False
             self._held[work] = lock
@@ -147,3 +149,12 @@ class Claims:
                     if lock is not None:
                         with contextlib.suppress(OSError):  # the work itself reports a full or lost disk
                             lock.renew()
+
+
+def _taken(path: Path) -> FileLock | None:
+    """The lock at `path`, None if somebody holds it."""
+    if path.exists() and not may(path, os.W_OK):
+        # Left by a killed process of another user: its time could not be renewed.
+        with contextlib.suppress(PermissionError):
+            remove_dead(path)
+    return FileLock.take_if_free(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +62,7 @@ def read_info(place: Place) -> LibraryInfo:
         models = settings.models(tx)
     assert counts is not None
     sizes = {row.table_name: int(row.bytes) for row in tables}
-    sizes["catalog"] = sum(path.stat().st_size for path in place.root.glob(CATALOG_NAME + "*"))
+    sizes["catalog"] = sum(_bytes(path) for path in place.root.glob(CATALOG_NAME + "*"))
     sizes["album"], sizes["index"] = _folder_bytes(place.album), _folder_bytes(place.index)
     return LibraryInfo(
         place.root,
@@ -74,4 +76,14 @@ def read_info(place: Place) -> LibraryInfo:
 
 
 def _folder_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    # Not rglob, which fails if another process deletes a folder meanwhile.
+    return sum(_bytes(Path(here, name)) for here, _, names in os.walk(folder) for name in names)
+
+
+def _bytes(path: Path) -> int:
+    """The size of a regular file, 0 for anything else and if another process has deleted it meanwhile."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0

@@ -6,13 +6,13 @@ import contextlib
 import os
 from pathlib import Path
 
-from panorama.errors import LibraryDamaged, LibraryDiskFull, LibraryNotFound, UsageError
+from panorama.errors import LibraryDamaged, LibraryDiskFull, LibraryNotFound, PanoramaError, UsageError
 from panorama.lines import shell_word
 from panorama.store.catalog.connections import CATALOG_NAME
 from panorama.store.catalog.database import Catalog, check_version, write_errors
 from panorama.store.catalog.leftover import check_log
 from panorama.store.catalog.migrations import SCHEMA_VERSION
-from panorama.store.files.layout import ALBUM, DATA, FOLDERS, LOCKS, Place
+from panorama.store.files.layout import ALBUM, DATA, FOLDERS, LOCKS, Place, make_folder
 from panorama.store.files.own_names import DATA_FILE, check_folders, files_named, pictures_in
 from panorama.store.files.schema import TABLES
 
@@ -20,20 +20,34 @@ from panorama.store.files.schema import TABLES
 def made(path: str | Path, exist_ok: bool) -> Place:
     """Create an empty library, see `Store.create`."""
     root = Path(path).expanduser().absolute()
-    if (root / CATALOG_NAME).exists():
+    catalog_path = root / CATALOG_NAME
+    there = catalog_path.exists()
+    if not there:
+        with write_errors(root):
+            refusal = _refusal(root)
+            # Looked for again: what is in the way may be the library that another process has just made here.
+            there = catalog_path.exists()
+            if refusal is not None and not there:
+                raise refusal
+    if there:
         if exist_ok:
             return opened(root, write=True)
         raise UsageError(f"there is a library at {root} already; open it, or choose another path")
     with write_errors(root):
-        if _has_content(root):
-            raise _without_catalog(root, "missing")
-        if is_taken(root):
-            raise UsageError(f"{root} exists and is not a library; choose a new or an empty folder")
-        root.mkdir(parents=True, exist_ok=True)
+        make_folder(root)
         place = Place(root, Catalog(root))
         place.make_folders()
     place.catalog.migrate()
     return place
+
+
+def _refusal(root: Path) -> PanoramaError | None:
+    """The error if a folder without a catalog holds something that keeps a library from being created."""
+    if _has_content(root):
+        return _without_catalog(root, "missing")
+    if is_taken(root):
+        return UsageError(f"{root} exists and is not a library; choose a new or an empty folder")
+    return None
 
 
 def opened(path: str | Path, write: bool) -> Place:
@@ -41,13 +55,15 @@ def opened(path: str | Path, write: bool) -> Place:
     root = Path(path).expanduser().absolute()
     catalog_path = root / CATALOG_NAME
     try:
-        found = catalog_path.is_file()
-        if not found and _has_content(root):
-            raise _without_catalog(root, "missing")
-        taken = not found and is_taken(root)
+        found, taken = catalog_path.is_file(), False
+        if not found:
+            has_content, taken = _has_content(root), is_taken(root)
+            found = catalog_path.is_file()  # again: another process may just have made a library here
+            if has_content and not found:
+                raise _without_catalog(root, "missing")
     except PermissionError as exc:
         raise LibraryNotFound(f"no permission to look into {root}") from exc
-    if taken:
+    if taken and not found:
         kind = "a folder with something else in it" if root.is_dir() else "a file"
         raise LibraryNotFound(
             f"{root} is not a library but {kind}; name a library, or a new or empty folder for one"
@@ -58,7 +74,9 @@ def opened(path: str | Path, write: bool) -> Place:
     writable = write and _can_write(root)
     check_folders(root, writable)
     catalog, version = _open_catalog(root, writable)
-    if version == 0 and _has_content(root):
+    if (
+        version == 0 and _has_content(root) and catalog.schema_version() == 0
+    ):  # again: its maker may be at work
         raise _without_catalog(root, "empty")
     if version == 0 and not catalog.writable:
         raise LibraryNotFound(f"{catalog_path} is empty: the library was never completed")

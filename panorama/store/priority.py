@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from panorama.store.files.joining import join
+from panorama.store.files.locks import open_lock
 from panorama.store.files.opened import Opened
 
 MARK = "asking.lock"
@@ -28,7 +29,7 @@ WORK_SHARE = 0.2
 def asking(locks: Path) -> Iterator[None]:
     """Mark that a query runs, for a block; the system drops the mark of a process that dies."""
     try:
-        descriptor = os.open(locks / MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = open_lock(locks / MARK, fcntl.LOCK_SH)
     except OSError:  # read-only library: the query runs without a mark
         yield
         return
@@ -47,7 +48,7 @@ class Marks:
     """Sees the marks of one library until `close`; sets no mark itself."""
 
     def __init__(self, locks: Path) -> None:
-        self._descriptor = os.open(locks / MARK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptor = open_lock(locks / MARK, fcntl.LOCK_EX)
         self._opened = Opened(locks / MARK)
 
     def is_asked(self) -> bool:

@@ -27,6 +27,7 @@ from panorama.store.claims import Claims
 from panorama.store.files import crops, lost
 from panorama.store.files.crops import CropBatch
 from panorama.store.files.layout import Place
+from panorama.store.files.permissions import check_rewritable
 from panorama.store.files.segments import EmbeddingsWriter, SegmentWriter
 from panorama.store.info import LibraryInfo, read_info
 from panorama.store.snapshot import Snapshot, Snapshots
@@ -210,6 +211,7 @@ class Store:
         """
         if not names:
             return
+        check_rewritable(self._place)
         with self._changing.catalog.write() as tx:
             for name in names:
                 videos.delete_video(tx, name)

@@ -22,6 +22,7 @@ from panorama.store.catalog.database import Transaction, write_errors
 from panorama.store.catalog.decoded import Column
 from panorama.store.files.layout import Place, write_atomically
 from panorama.store.files.own_names import check_no_link, picture_file
+from panorama.store.files.permissions import check_folder
 
 LONGEST_NAME = 200
 
@@ -360,8 +361,9 @@ def remove_exemplars(place: Place, exemplar_ids: Iterable[int]) -> None:
             row = tx.row(_EXEMPLAR, exemplar=exemplar)
             if row is None:
                 raise EntityError(f"no exemplar {exemplar}. See: {command('entities')}")
-            tx.run(_DROP_EXEMPLAR, exemplar=exemplar)
             pictures.append(picture_file(place.root, row.picture))
+            check_folder(place.root, pictures[-1].parent)
+            tx.run(_DROP_EXEMPLAR, exemplar=exemplar)
         tx.bump("album")
     remove_unlisted(place, pictures)
 
@@ -392,6 +394,8 @@ def forget_entity(place: Place, entity: str, detail: str = "") -> None:
 def _delete(tx: Transaction, root: Path, entity: str) -> list[Path]:
     entity_id = _find(tx, entity)
     pictures = [picture_file(root, row.picture) for row in tx.rows(_PICTURES_OF, entity=entity_id)]
+    for folder in {picture.parent for picture in pictures}:
+        check_folder(root, folder)
     tx.run(_DROP_ENTITY, entity=entity_id)
     tx.run(_DROP_NOTE, entity=entity_id)
     tx.bump("album")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import time
 from collections import deque
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ import sqlalchemy as sa
 
 CATALOG_NAME = "catalog.sqlite"
 BUSY_SECONDS = 60.0
+_AGAIN_SECONDS = 0.01
 
 State = tuple[int, ...]
 
@@ -105,7 +107,7 @@ def connect(path: Path, writable: bool, disk_full: bool) -> Connection:
     )
     if writable:
         connection = cast(Connection, opened(path))
-        connection.execute("PRAGMA journal_mode = WAL")
+        _keep_log(connection)
         connection.execute("PRAGMA secure_delete = ON")
     else:
         state = _state(path)
@@ -116,6 +118,22 @@ def connect(path: Path, writable: bool, disk_full: bool) -> Connection:
             connection.frozen = path, state
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
+
+
+def _keep_log(connection: Connection) -> None:
+    """Have changes go through a write-ahead log, which stays so for a file once it is set.
+
+    To set it, SQLite waits for nobody: of two programs that create a library at once, one is refused.
+    """
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                raise
+        time.sleep(_AGAIN_SECONDS)
 
 
 def log_of(path: Path) -> Path:

@@ -371,7 +371,14 @@ def write_errors(path: Path) -> Iterator[None]:
     except sa.exc.IntegrityError:
         raise
     except (sa.exc.DBAPIError, sqlite3.DatabaseError, OSError) as exc:
-        raise LibraryWriteError(_advice(path, *told_by(exc))) from exc
+        raise LibraryWriteError(_advice(_denied(exc) or path, *told_by(exc))) from exc
+
+
+def _denied(exc: Exception) -> Path | None:
+    """The file that may not be written, if an error names one."""
+    if isinstance(exc, OSError) and exc.errno in _DENIED and isinstance(exc.filename, str):
+        return Path(exc.filename)
+    return None
 
 
 def told_by(exc: BaseException) -> tuple[str, int | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,7 @@ class Place:
     def make_folders(self) -> None:
         """Create the folders of a library."""
         for folder in (*(self.data / table for table in TABLES), self.album, self.index, self.locks):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
 
 
 def own_files(path: Path) -> tuple[str, ...]:
@@ -71,22 +72,37 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def make_folder(folder: Path) -> None:
+    """Create a folder and the missing ones above it, such that they survive a power cut."""
+    missing = []
+    above = folder
+    while not above.exists():
+        missing.append(above)
+        above = above.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    for made in missing:
+        with suppress(PermissionError):  # above the library may be a folder that this user may not read
+            sync_folder(made.parent)
+
+
 def _created(path: Path) -> BinaryIO:
-    """An empty file for writing; OSError if a symbolic link is there, which may lead out of the library."""
-    how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    """A new file for writing; OSError if there is anything: a link may lead out of the library."""
+    how = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.fdopen(os.open(path, how, 0o666), "wb")
 
 
 def write_atomically(path: Path, *content: bytes | memoryview, durable: bool = True) -> None:
     """Replace a whole file by pieces of content: its name always leads to the old or the new content.
 
-    Two threads must not write the same path at the same time: the temporary file is named after the process.
-
     Args:
         durable: False does not wait for the disk: after a power cut the file may hold anything.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{TEMPORARY}{os.getpid()}-{path.name}")
+    if durable:
+        make_folder(path.parent)
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    # Not the number of the process: threads share it, and so do processes in containers.
+    temporary = path.with_name(f"{TEMPORARY}{uuid.uuid4().hex}-{path.name}")
     try:
         with _created(temporary) as file:
             for piece in content:

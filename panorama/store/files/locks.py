@@ -61,7 +61,7 @@ class FileLock:
 def is_held(path: Path) -> bool:
     """Whether a living process holds the lock at `path`; False if the file is missing."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = open_lock(path, fcntl.LOCK_SH, create=False)
     except FileNotFoundError:
         return False
     try:
@@ -76,7 +76,7 @@ def is_held(path: Path) -> bool:
 def remove_dead(path: Path) -> bool:
     """Delete a lock file if nobody holds it; return whether it was deleted."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = open_lock(path, fcntl.LOCK_EX, create=False)
     except FileNotFoundError:
         return False
     try:
@@ -101,10 +101,29 @@ def held(path: Path) -> Iterator[None]:
         lock.release(keep_file=True)
 
 
+def open_lock(path: Path, how: int, create: bool = True) -> int:
+    """A descriptor of the file at `path` that can be locked with `how` (see flock(2)).
+
+    Another user's file that may only be read will do: only NFS wants it writable, for an exclusive lock.
+
+    Raises:
+        OSError: the file is missing and cannot be created, or it may not be read.
+    """
+    access = os.O_RDWR if how & fcntl.LOCK_EX else os.O_RDONLY
+    flags = os.O_CLOEXEC | (os.O_CREAT if create else 0)
+    try:
+        return os.open(path, access | flags, 0o666)  # the umask says who else may write
+    except PermissionError as exc:
+        try:
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            raise exc from None
+
+
 def _locked(path: Path, how: int) -> int:
     """The descriptor of the file at `path`, created if missing, and locked with `how` (see flock(2))."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = open_lock(path, how)
         try:
             fcntl.flock(descriptor, how)
         except BaseException:
@@ -118,7 +137,8 @@ def _locked(path: Path, how: int) -> int:
 def _let_go(path: Path, descriptor: int, owner: int) -> None:
     if os.getpid() == owner:  # a forked child must not delete the file that its parent still holds
         with contextlib.suppress(OSError):
-            path.unlink()
+            if _same_file(path, descriptor):  # else a user deleted it, and another process may hold a new one
+                path.unlink()
     os.close(descriptor)
 
 

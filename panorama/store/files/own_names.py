@@ -18,7 +18,7 @@ from panorama.store.catalog.connections import CATALOG_NAME
 from panorama.store.files.layout import ALBUM, DATA, INDEX, LOCKS, TEMPORARY
 from panorama.store.files.schema import TABLES
 
-_HALF = rf"{re.escape(TEMPORARY)}(?:\d+-)?"
+_HALF = rf"{re.escape(TEMPORARY)}(?:[0-9a-f]+-)?"
 _PICTURE = r"[0-9a-f]{32}\.[^\W_]+"
 
 # s<number>: written with a segment; w: vectors added later; c: rewritten by compaction or erasing.

@@ -19,6 +19,7 @@ from panorama.store.catalog import album
 from panorama.store.catalog.database import left_by
 from panorama.store.files.layout import Place
 from panorama.store.files.own_names import pictures_in
+from panorama.store.files.permissions import check_folder, check_rewritable
 from panorama.store.upkeep import rewrite
 
 
@@ -31,13 +32,18 @@ def erase_with(place: Place, entity: str, track_ids: NDArray[np.int64] | None) -
 
     Raises:
         UnknownEntity: there is no such entity; nothing is erased.
+        LibraryWriteError: the permissions of a folder do not allow it; nothing is erased.
         LibraryDamaged, LibraryWriteError: a file cannot be read or written; the same call continues.
     """
     with place.catalog.read() as tx:
         begun = album.noted_tracks(tx, entity)
+        pictures = album.exemplars(tx, place.root, entity)
     if track_ids is None and not len(begun):
         return None
     tracks = np.union1d(begun, begun[:0] if track_ids is None else track_ids)
+    check_rewritable(place)
+    for folder in {exemplar.picture.parent for exemplar in pictures}:
+        check_folder(place.root, folder)
     album.note_tracks(place, entity, tracks)
     rewrite.erase_tracks(place, tracks)
     return tracks

@@ -5,6 +5,7 @@ Compaction merges small files into large sorted ones; erasing leaves rows out. S
 
 from __future__ import annotations
 
+import heapq
 import time
 import uuid
 from collections import defaultdict
@@ -30,6 +31,8 @@ from panorama.store.upkeep.sweep import ERASED, sweep
 from panorama.store.vectors import index_files
 
 TARGET_BYTES = 256 << 20
+MOST_OPEN = 100
+"""How many files with rows of the same segments are merged at once: a process may open 256 or 1,024 files."""
 
 _LISTED = """
 SELECT file_id, table_name AS "table", path, model_hash, exit, dim, row_count AS rows, bytes FROM files
@@ -92,19 +95,29 @@ def compact(
     Returns:
         How many files were replaced. A sweep deletes them when no reader can use them any more.
     """
-    replaced = 0
+    replaced, again = 0, True
     with write_errors(place.root), held(place.locks / "maintenance.lock"):
-        groups: dict[Any, list[Source]] = defaultdict(list)
-        for source in _sources(place):
-            if source.bytes < target_bytes // 2 or source.dead:
-                groups[source.kind].append(source)
-        for group in groups.values():
-            ordered = sorted(group, key=lambda s: (s.live[:1], s.file_id))
-            for part in _parts(ordered, target_bytes):
-                worth = len(part) >= least_files and (len(part) > 1 or part[0].dead)
-                if worth and _swap(place, part, None, erase=False, wait=wait):
-                    replaced += len(part)
+        while again:
+            merged, again = _round(place, target_bytes, least_files, wait)
+            replaced += merged
     return replaced
+
+
+def _round(place: Place, target_bytes: int, least_files: int, wait: Callable[[], None]) -> tuple[int, bool]:
+    """Merge files once; return how many were replaced, and whether what they became can be merged again."""
+    replaced, again = 0, False
+    groups: dict[Any, list[Source]] = defaultdict(list)
+    for source in _sources(place):
+        if source.bytes < target_bytes // 2 or source.dead:
+            groups[source.kind].append(source)
+    for group in groups.values():
+        ordered = sorted(group, key=lambda s: (s.live[:1], s.file_id))
+        for part, is_crowded in _parts(ordered, target_bytes):
+            worth = len(part) >= least_files and (len(part) > 1 or part[0].dead)
+            if worth and _swap(place, part, None, erase=False, wait=wait):
+                replaced += len(part)
+                again |= is_crowded
+    return replaced, again
 
 
 def drop_dead(place: Place) -> None:
@@ -168,17 +181,28 @@ def _sources(place: Place) -> list[Source]:
     ]
 
 
-def _parts(sources: Sequence[Source], target_bytes: int) -> Iterator[list[Source]]:
+def _parts(sources: Sequence[Source], target_bytes: int) -> Iterator[tuple[list[Source], bool]]:
+    """Files to be merged into one, and whether there are more for it than may be open at the same time.
+
+    Args:
+        sources: in order of their first live segment.
+    """
     part: list[Source] = []
     size = 0
+    lasts: list[int] = []  # heap: the last segments of the files that are open when the next one is opened
     for source in sources:
-        if part and size + source.bytes > target_bytes:
-            yield part
-            part, size = [], 0
+        while lasts and lasts[0] <= source.live[0]:
+            heapq.heappop(lasts)
+        is_crowded = len(lasts) >= MOST_OPEN
+        if part and (is_crowded or size + source.bytes > target_bytes):
+            yield part, is_crowded
+            part, size, lasts = [], 0, []
         part.append(source)
         size += source.bytes
+        if source.live:
+            heapq.heappush(lasts, source.live[-1])
     if part:
-        yield part
+        yield part, False
 
 
 def _swap(

@@ -1,8 +1,9 @@
 """Erased or dead data comes in; an index/ folder without files that were made from it goes out.
 
 All files there may be deleted at any time: a process that has mapped them reads on, and one that misses them
-makes them again. Caches and inverted files are deleted under the locks of their writers. A process that read
-vectors before may still write an inverted file of them afterwards, see `drop_outdated`.
+makes them again. Caches and inverted files are deleted under the locks of their writers. The empty lock files
+stay: if they were deleted, one process could lock the old file and another a new one at the same time. A
+process that read vectors before may still write an inverted file of them afterwards, see `drop_outdated`.
 """
 
 from __future__ import annotations
@@ -33,22 +34,19 @@ from panorama.store.vectors.vector_cache import MANIFEST, ROW, is_made_of
 _FILES = "SELECT file_id, table_name, path, retired_version IS NULL FROM files"
 _LIVE = "SELECT segment_id FROM segments WHERE state = 'live'"
 _CACHE_LOCK, _CODES_LOCK = "lock", "ivf.lock"
-_LOCKS = re.compile(f"{re.escape(_CACHE_LOCK)}|{re.escape(_CODES_LOCK)}")
 _CACHE = re.compile(f"{re.escape(MANIFEST)}|{CACHE_FILE.pattern}")
 _CODES = re.compile(rf"ivf\.json|{CODES_FILE.pattern}")
 
 
 def clear(place: Place) -> None:
-    """Delete everything in index/."""
+    """Delete everything in index/ but the lock files."""
     for folder in index_folders(place.index):
-        with held(folder / _CACHE_LOCK), held(folder / _CODES_LOCK):
+        with _while_there(), held(folder / _CACHE_LOCK), held(folder / _CODES_LOCK):
             _delete(folder, _CACHE, _CODES, HALF_CACHE_FILE, HALF_CODES_FILE)
-        _delete(folder, _LOCKS)
     places = folder_of(place.root)
     _delete(places, PLACES_FILE)
-    for folder in (*index_folders(place.index), places):
-        with contextlib.suppress(OSError):  # not empty: a query makes new files, or they are not ours
-            folder.rmdir()
+    with contextlib.suppress(OSError):  # not empty: a query makes new files, or they are not ours
+        places.rmdir()
 
 
 def drop_gone(place: Place, gone: Collection[int] = (), codes: bool = True) -> None:
@@ -63,14 +61,14 @@ def drop_gone(place: Place, gone: Collection[int] = (), codes: bool = True) -> N
         live = np.array([segment for (segment,) in tx.tuples(_LIVE)], np.int32)
     names = {PurePath(path).name for _, _, path, _ in files}
     for folder in index_folders(place.index):
-        with held(folder / _CACHE_LOCK):
+        with _while_there(), held(folder / _CACHE_LOCK):
             cached = (np.fromfile(path, np.int64) for path in _ending(folder, CACHE_FILE, ".crops"))
             if not (is_made_of(folder, names) and _all_live(cached, live)):
                 _delete(folder, _CACHE)
             _delete(folder, HALF_CACHE_FILE)
         if not codes:
             continue
-        with held(folder / _CODES_LOCK):
+        with _while_there(), held(folder / _CODES_LOCK):
             coded = (np.fromfile(path, ROW)["crop_id"] for path in _ending(folder, CODES_FILE, ".rows"))
             _delete(folder, HALF_CODES_FILE, *(() if _all_live(coded, live) else (_CODES,)))
     forget_others(place.root, [(table, path) for _, table, path, current in files if current])
@@ -82,6 +80,11 @@ def drop_outdated(place: Place, segments: NDArray[np.int32]) -> None:
         live = [segment for (segment,) in tx.tuples(_LIVE)]
     if not np.isin(segments, live).all():
         drop_gone(place)
+
+
+def _while_there() -> contextlib.suppress:
+    """A block that ends where it finds the folder deleted by somebody else: then nothing is left in it."""
+    return contextlib.suppress(FileNotFoundError)
 
 
 def _ending(folder: Path, name: re.Pattern[str], suffix: str) -> list[Path]:

@@ -114,10 +114,11 @@ class InvertedFile:
             raw = json.loads((table.folder / "ivf.json").read_text())
             known = {field.name: raw[field.name] for field in fields(_Facts)}
             facts = _Facts(**{**known, "probes": tuple(raw["probes"])})
+            # The codes first: another process may write others under the same names, rows before codes.
+            index = faiss.read_index(str(table.folder / f"i{facts.generation}.faiss"), faiss.IO_FLAG_MMAP)
             rows = np.fromfile(table.folder / f"i{facts.generation}.rows", ROW)
             if facts.model_hash != table.model_hash or zlib.crc32(rows.data) != facts.rows_check:
                 return None
-            index = faiss.read_index(str(table.folder / f"i{facts.generation}.faiss"), faiss.IO_FLAG_MMAP)
         except (OSError, ValueError, TypeError, KeyError, RuntimeError):
             return None
         if index.ntotal != len(rows) or index.d != table.dim:
@@ -160,15 +161,16 @@ class InvertedFile:
     def _to_add_to(self, table: VectorTable) -> Any:
         """The FAISS index read into memory to be extended; None if it must be trained anew.
 
-        Erasing vectors may have deleted its file since it was loaded.
+        Erasing vectors may have deleted its files since it was loaded, and another process made new ones.
         """
         if table.folder is None or self._stale or len(table) >= 2 * self._facts.trained_rows:
             return None
         try:
             index = faiss.read_index(str(table.folder / f"i{self._facts.generation}.faiss"))
-        except RuntimeError:
+            rows = np.fromfile(table.folder / f"i{self._facts.generation}.rows", ROW)  # last, see `load`
+        except (OSError, RuntimeError):
             return None
-        return index if index.ntotal == len(self._known) else None
+        return index if index.ntotal == len(rows) and np.array_equal(rows, self._known) else None
 
     def nearest(
         self, queries: NDArray[np.float32], k: int, rows: NDArray[np.intp] | None
