@@ -390,7 +390,7 @@ def test_what_others_write_meanwhile_is_no_backup(
         leftover.check_log(catalog)
         assert len(looks) == (1 if is_written else 2)
         monkeypatch.setattr(leftover, "_is_of_another", lambda *_: True)
-        with pytest.raises(LibraryDamaged, match="of another one"):
+        with pytest.raises(LibraryDamaged, match="of another catalog"):
             leftover.check_log(catalog)
 
 
