@@ -17,12 +17,14 @@ from safetensors.numpy import save_file
 from test_training import MeanColorTeacher, items
 
 from panorama.content import content_dir
-from panorama.errors import ModelError
+from panorama.errors import ModelError, UsageError
 from panorama.models.base import Image
 from panorama.models.interrupts import CHECKPOINT, training_in
 from panorama.models.training.bank import BankPlan, build_bank, read_shards
+from panorama.models.training.loop import LOG
 from panorama.models.training.teacher import SelfTeacher
-from panorama.models.weights import open_model
+from panorama.models.training.train import train
+from panorama.models.weights import WEIGHTS, open_model
 
 
 @pytest.mark.parametrize("module", ["training", "proposer_training"])
@@ -39,14 +41,41 @@ def test_an_interrupted_module_ends_in_a_line_that_says_what_is_kept(
     recipe = content_dir("embeddings") / "proposer" / "recipe.toml"
     words = [str(recipe)] if module == "training" else ["--data", str(tmp_path), "--recipe", str(recipe)]
     told = []
-    for _ in range(2):
-        assert command.main([*words, "--out", str(tmp_path)]) == 130
+    for resumed in ([], ["--resume"]):
+        assert command.main([*words, "--out", str(tmp_path), *resumed]) == 130
         told.append(capsys.readouterr().err)
         save_file({"step": np.array(7)}, tmp_path / CHECKPOINT)
     assert told[0] == "no checkpoint yet; the same command begins anew\n"
     assert told[1] == (
         f"{tmp_path} keeps the checkpoint of step 7; the same command with --resume goes on there\n"
     )
+
+
+@pytest.mark.parametrize("module", ["training", "proposer_training"])
+@pytest.mark.parametrize("name", [CHECKPOINT, WEIGHTS])
+def test_a_module_refuses_a_folder_that_holds_a_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], module: str, name: str
+) -> None:
+    """A forgotten --resume deleted the log of hours, even where the command then lacked its data."""
+    command = importlib.import_module(f"panorama.models.{module}.__main__")
+    (tmp_path / name).write_bytes(b"hours of work")
+    (tmp_path / LOG).write_text("hours of work\n")
+    embedder = [str(content_dir("embeddings") / "panoramanet" / "recipe.toml")]
+    words = embedder if module == "training" else ["--data", str(tmp_path)]
+    assert command.main([*words, "--out", str(tmp_path)]) == UsageError.exit_status
+    assert "--resume goes on there; to begin anew, name a new folder" in capsys.readouterr().err
+    assert {path.name: path.read_text().strip() for path in tmp_path.iterdir()} == {
+        name: "hours of work",
+        LOG: "hours of work",
+    }
+
+
+def test_a_training_that_is_refused_leaves_the_log_that_was_there(tmp_path: Path) -> None:
+    """It was deleted before the recipe and the data had been looked at."""
+    (tmp_path / LOG).write_text("some work\n")
+    with pytest.raises(UsageError, match="needs the data folder"):
+        train(content_dir("embeddings") / "panoramanet" / "recipe.toml", {}, tmp_path)
+    assert (tmp_path / LOG).read_text() == "some work\n"
 
 
 class InterruptedTeacher(MeanColorTeacher):

@@ -13,6 +13,7 @@ from pathlib import Path
 from safetensors import safe_open
 
 from panorama.errors import LibraryWriteError, ModelError, UsageError
+from panorama.models.weights import WEIGHTS
 
 CHECKPOINT = "checkpoint.safetensors"
 """What a training in steps leaves to go on from."""
@@ -61,6 +62,19 @@ def training_in(out: Path, say: Callable[[str], None]) -> Iterator[None]:
         except KeyboardInterrupt:
             say(_kept(out))
             raise
+
+
+def refuse_trained(out: Path) -> None:
+    """Refuse a folder that holds a training: a forgotten --resume must not overwrite hours of work.
+
+    Raises:
+        UsageError: it holds a checkpoint or a model.
+    """
+    for name, what in ((CHECKPOINT, "a training that can be gone on with"), (WEIGHTS, "a model already")):
+        if (out / name).is_file():
+            raise UsageError(
+                f"{out} holds {what} ({name}): --resume goes on there; to begin anew, name a new folder"
+            )
 
 
 def _kept(out: Path) -> str:
