@@ -196,5 +196,15 @@ def record_hashes(folder: Path) -> dict[str, str]:
     present = [folder / name for name in (COHORT, WEIGHTS) if (folder / name).is_file()]
     digests = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in present}
     lines = [f'"{name}" = "{digest}"' for name, digest in digests.items()]
-    recipe.write_text("\n".join([text, "", HASH_TABLE, *lines, ""]), encoding="utf-8")
+    write_whole(recipe, "\n".join([text, "", HASH_TABLE, *lines, ""]))
     return digests
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file of text beside its place and rename it: under its name lies the old text or the new."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
