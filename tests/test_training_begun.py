@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from test_training import FINE_TUNING, write_labelled
 
 from panorama.errors import ModelError, UsageError
 from panorama.models.interrupts import CHECKPOINT
+from panorama.models.proposer_training.loop import write_log
 from panorama.models.training.begun import effective
 from panorama.models.training.loop import LOG
 from panorama.models.training.plot import read_log
@@ -139,3 +141,18 @@ def test_whole_numbers_of_a_recipe_are_replaced_and_all_else_stays(
     (tmp_path / "recipe.toml").write_text("training = { steps = 1 }")
     with pytest.raises(ModelError, match="steps and seed cannot be replaced"):
         effective(tmp_path / "recipe.toml", {"steps": 14, "seed": 7})
+
+
+def test_rows_behind_one_that_a_crash_cut_off_are_read(begun: Path, tmp_path: Path) -> None:
+    """The row written after --resume was joined to the broken one, and the plot ended there."""
+    shutil.copytree(begun, tmp_path / "work")
+    log = tmp_path / "work" / "out" / LOG
+    steps = [row["step"] for row in read_log(log)]
+    log.write_text(log.read_text() + '{"step": 50, "lo')
+    trained(TINY, tmp_path / "work", resume=True, seed=7, steps=4)
+    again = [row["step"] for row in read_log(log)]
+    assert steps and again[: len(steps)] == steps and set(again[len(steps) :]) == {4}
+    write_log(log.parent, {"note": "cut off here"})
+    log.write_text(log.read_text()[:-9])
+    write_log(log.parent, {"step": 100})
+    assert read_log(log)[-1] == {"step": 100} and "note" not in read_log(log)[-2]

@@ -35,6 +35,7 @@ from panorama.models.training.optimise import (
     restore_state,
     state_tensors,
 )
+from panorama.models.training.plot import end_last_line
 from panorama.models.training.recipe import table_of
 
 LOG = "log.jsonl"
@@ -349,6 +350,7 @@ def run_training(
     """Train to the last step; False if `stop_at` (of time.monotonic) came first. Logs to `out`/log.jsonl."""
     settings = run.settings
     saved = time.monotonic()
+    end_last_line(out / LOG)
     with (out / LOG).open("a", encoding="utf-8") as log:
 
         def note(row: dict[str, Any]) -> None:
