@@ -16,6 +16,7 @@ from panorama.models.late import Late, LateNet
 from panorama.models.weights import ModelFolder
 from panorama.models.zooming import CUT_SHARE, PART_WEIGHT, SPAN
 from panorama.regions import Regions
+from panorama.values import is_count, is_finite
 
 if TYPE_CHECKING:
     from panorama.models.proposer import PanoramaProposer
@@ -67,15 +68,26 @@ class ProposalSettings:
         """Those of a recipe.
 
         Raises:
-            ModelError: it lacks one.
+            ModelError: it lacks one, or one is no such number.
         """
         try:
             given = folder.recipe["inference"]
-            return cls(
-                int(given["side"]), float(given["floor"]), float(given["max_iou"]), int(given["limit"])
-            )
+            found = {name: given[name] for name in ("side", "floor", "max_iou", "limit")}
         except KeyError as exc:
             raise ModelError(f"the recipe of {folder.path} lacks {exc}, which a proposer needs") from exc
+        except TypeError as exc:
+            raise ModelError(
+                f"inference in the recipe of {folder.path} is a table, got {given!r}; see"
+                " embeddings/proposer/recipe.toml"
+            ) from exc
+        for name, value in found.items():
+            whole = name in ("side", "limit")
+            if not (is_count(value) if whole else is_finite(value)):
+                raise ModelError(
+                    f"{name} in [inference] of the recipe of {folder.path} is a {'whole ' * whole}number, got"
+                    f" {value!r}; see embeddings/proposer/recipe.toml"
+                )
+        return cls(int(found["side"]), float(found["floor"]), float(found["max_iou"]), int(found["limit"]))
 
     def at_side(self, side: int, zoom: int = 1) -> ProposalSettings:
         """The same for pictures or parts of that longest side, rounded up to a multiple of 32."""
