@@ -6,7 +6,6 @@ choose the share by and to judge by are three parts of the table, and no thing i
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 import time
@@ -33,6 +32,7 @@ from panorama.models.training.moments import at_once
 from panorama.models.training.plot import plot_shares
 from panorama.models.training.sources import data_folder, read_picture, shrink
 from panorama.models.training.split import CHOOSE, GUESSED, JUDGE, LEARN
+from panorama.models.training.tables import rows_of
 from panorama.models.training.turning import (
     Held,
     Seen,
@@ -179,15 +179,12 @@ def read_parts(
     """What teaches, chooses and judges of a source of kind labelled-csv, through the model.
 
     Raises:
-        UsageError: its data folder was not given, or a part is empty.
+        UsageError: its data folder was not given, its table cannot be read or lacks a column, or a part is
+            empty.
         BadImage: a picture cannot be read.
     """
     root = data_folder(data, table["data"], "the recipe")
-    try:
-        with (root / table["csv"]).open(newline="", encoding="utf-8") as lines:
-            rows = list(csv.DictReader(lines))
-    except OSError as exc:
-        raise UsageError(f"{root / table['csv']} cannot be read: {exc.strerror}") from exc
+    rows = list(rows_of(root / table["csv"], ("file", "class", "held"), "the recipe"))
     _refuse_timeless(rows, root / table["csv"])
     parts = {
         part: _at_most([row for row in rows if row.get("held") == part]) for part in (LEARN, CHOOSE, JUDGE)
