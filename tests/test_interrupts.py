@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
+import select
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from test_training import MeanColorTeacher, items
 from panorama.content import content_dir
 from panorama.errors import ModelError, UsageError
 from panorama.models.base import Image
-from panorama.models.interrupts import CHECKPOINT, training_in
+from panorama.models.interrupts import CHECKPOINT, interrupts_delayed, training_in
 from panorama.models.training.bank import BankPlan, build_bank, read_shards
 from panorama.models.training.loop import LOG
 from panorama.models.training.teacher import SelfTeacher
@@ -117,6 +119,41 @@ def test_views_are_made_without_a_forked_process(tmp_path: Path, monkeypatch: py
     assert sum(len(shard.rows) for shard in two) == len(items())
     for left, right in zip(two, one, strict=True):
         assert (left.rows == right.rows).all() and (left.views == right.views).all()
+
+
+@pytest.fixture
+def heard() -> Iterator[int]:
+    """A descriptor that can be read from once Python has taken notice of a signal."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    before = signal.set_wakeup_fd(writing)
+    yield reading
+    signal.set_wakeup_fd(before)
+    os.close(reading)
+    os.close(writing)
+
+
+@pytest.mark.parametrize("by_another", [False, True])
+def test_an_interrupt_while_processes_start_is_raised_when_they_have(heard: int, by_another: bool) -> None:
+    """It was lost: the training went on, and had to be interrupted again."""
+    done, leave = [], threading.Event()
+    other = threading.Thread(target=leave.wait, args=(60,))
+    other.start()
+    try:
+        with pytest.raises(KeyboardInterrupt), interrupts_delayed():
+            taken_by = other if by_another else threading.main_thread()
+            signal.pthread_kill(taken_by.ident or 0, signal.SIGINT)
+            if by_another:
+                assert select.select([heard], [], [], 10)[0]
+            done.append("started")
+        assert done == ["started"]
+        with interrupts_delayed():
+            done.append("not interrupted")
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        leave.set()
+        other.join()
 
 
 def test_what_breaks_a_thread_that_views_pictures_is_raised(tmp_path: Path) -> None:

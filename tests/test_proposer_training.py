@@ -418,7 +418,7 @@ def test_a_training_whose_loss_is_lost_ends_and_keeps_its_checkpoint(tmp_path: P
 
 
 class Dispositions(torch.utils.data.Dataset[bool]):
-    """In the place of `Batches`: whether the process that makes them ignores an interrupt."""
+    """In the place of `Batches`: whether no interrupt reaches the process that makes them."""
 
     def __init__(self, *given: object) -> None:
         pass
@@ -427,7 +427,7 @@ class Dispositions(torch.utils.data.Dataset[bool]):
         return 1
 
     def __getitem__(self, index: int) -> bool:
-        return signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+        return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_what_makes_batches_leaves_an_interrupt_to_the_training(monkeypatch) -> None:
@@ -435,7 +435,8 @@ def test_what_makes_batches_leaves_an_interrupt_to_the_training(monkeypatch) -> 
     monkeypatch.setattr(making, "Batches", Dispositions)
     mine = signal.getsignal(signal.SIGINT)
     assert list(making.load({"training": {"cycles": [{"to_step": 1}]}}, Path(), Path(), 0)) == [True]
-    assert signal.getsignal(signal.SIGINT) == mine != signal.SIG_IGN
+    assert signal.getsignal(signal.SIGINT) == mine
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_a_data_folder_without_its_tables_is_refused(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 from safetensors import safe_open
@@ -104,13 +105,25 @@ def _locked(out: Path) -> Iterator[None]:
 
 
 @contextmanager
-def interrupts_ignored() -> Iterator[None]:
-    """A process begun meanwhile leaves Ctrl-C to this one, which ends it; else both say what broke them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may change it
+def interrupts_delayed() -> Iterator[None]:
+    """Processes started within never see Ctrl-C: this one ends them. Here it is raised when the block ends.
+
+    Otherwise this process and all of them would report what broke them, or it would be lost here.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is None:
+        yield  # only the main thread may change it, and only what was set by Python can be set back
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource_tracker.ensure_running()  # which unblocks SIGINT where it starts itself
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
+    # Processes inherit what is blocked, but no handler. Another thread of this process may take the signal,
+    # so that the handler has to hold it back as well.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)

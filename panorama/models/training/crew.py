@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 import cv2
 
 from panorama.errors import ModelError
-from panorama.models.interrupts import interrupts_ignored
+from panorama.models.interrupts import interrupts_delayed
 
 MOST_THREADS = 2
 """More workers than this are processes. Threads take turns at Python: on two cores two make 1.67 times as
@@ -83,7 +83,7 @@ def crew(work: Work, count: int, scratch: Path) -> Iterator[Crew]:
     try:
         given = shared, _write(work, shared), stopped
         with _ended(ProcessPoolExecutor(count, context, _begin, given), stopped) as pool:
-            yield Crew(pool, _call_mine, interrupts_ignored)
+            yield Crew(pool, _call_mine, interrupts_delayed)
     except BrokenProcessPool as exc:
         raise ModelError(
             f"one of {count} processes was ended from outside, maybe for want of memory; fewer --threads need"
