@@ -186,3 +186,11 @@ def test_lists_of_a_bank_are_written_whole_and_damaged_ones_are_told(
         UsageError, match=rf"{name} cannot be read: .*; delete .*bank, and its views are made"
     ):
         build()
+
+
+def test_a_training_whose_time_is_up_at_its_last_step_is_finished(tmp_path: Path) -> None:
+    """It said that it had stopped and would go on with resume."""
+    zoo(tmp_path / "zoo")
+    told = trained(TINY, tmp_path, steps=1, minutes=1e-9)
+    assert not [line for line in told if line.startswith("stopped")]
+    assert "stopped at step 1; go on with resume" in trained(TINY, tmp_path, steps=2, minutes=1e-9)

@@ -366,7 +366,7 @@ def run_training(
             last, now = run.step == settings.steps, time.monotonic()
             logged = run.step % LOG_EVERY == 0 or last
             measured = measure is not None and (run.step % settings.measure_every == 0 or last)
-            stopped = stop_at is not None and now > stop_at
+            stopped = stop_at is not None and now > stop_at and not last
             saving = stopped or now - saved > settings.checkpoint_minutes * 60
             # A GPU is waited for only where a loss that is no number would be logged, judged or saved.
             if logged or measured or saving or run.device.type == CPU:
