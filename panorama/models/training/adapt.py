@@ -119,6 +119,8 @@ def adapt(
     (out / LOG).write_text("".join(json.dumps(row) + "\n" for row in chosen.tried), encoding="utf-8")
     plot_shares(chosen.tried, out / PLOT)
     say(_verdict(result, deepest, chosen.share, after[deepest]))
+    if not helps and (out / WEIGHTS).is_file():
+        say(f"{out} still holds the model of an earlier training; nothing of this data is in it")
     return result
 
 
