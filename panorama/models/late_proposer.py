@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from panorama.errors import ModelError
 from panorama.models.base import Image, Proposer
 from panorama.models.late import Late, LateNet
-from panorama.models.weights import ModelFolder
+from panorama.models.weights import ModelFolder, is_finite
 from panorama.models.zooming import CUT_SHARE, PART_WEIGHT, SPAN
 from panorama.regions import Regions
-from panorama.values import is_count, is_finite
 
 if TYPE_CHECKING:
     from panorama.models.proposer import PanoramaProposer
@@ -82,7 +81,7 @@ class ProposalSettings:
             ) from exc
         for name, value in found.items():
             whole = name in ("side", "limit")
-            if not (is_count(value) if whole else is_finite(value)):
+            if not is_finite(value) or (whole and value != int(value)):
                 raise ModelError(
                     f"{name} in [inference] of the recipe of {folder.path} is a {'whole ' * whole}number, got"
                     f" {value!r}; see embeddings/proposer/recipe.toml"

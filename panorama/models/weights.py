@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -184,6 +185,19 @@ def read_recipe(path: Path) -> dict[str, Any]:
         raise ModelError(f"the recipe {path} cannot be read: {exc.strerror}") from exc
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
         raise ModelError(f"the recipe {path} is not valid TOML: {exc}") from exc
+
+
+def is_whole(value: object) -> bool:
+    """Whether a recipe's value is a whole number; True is none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_finite(value: object) -> bool:
+    """Whether a recipe's value is a number that a float can hold; infinite ones and True are none."""
+    try:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def record_hashes(folder: Path) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 from panorama.errors import ModelError
 from panorama.models.proposer_shape import Shape
 from panorama.models.training.optimise import rate_at
-from panorama.values import is_finite, is_whole
+from panorama.models.weights import is_finite, is_whole
 
 PLAN: dict[str, tuple[str, ...]] = {
     "network": ("widths", "depths", "pyramid"),
