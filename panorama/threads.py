@@ -129,12 +129,19 @@ class _Lent:
         self._inherited: frozenset[str] = frozenset()
 
     def forked(self) -> None:
-        """Runs in a forked process, where OpenMP's threads are missing and using several would hang."""
+        """Runs in a forked process, where OpenMP's threads are missing and using several would hang.
+
+        The counts become one here and now, not in the next block: loading weights happens outside of blocks.
+        """
         self._lock = Lock()
         self._inherited = BY_OPENMP.intersection(sys.modules)
+        self._found |= dict.fromkeys(self._inherited.intersection(self._found), 1)
+        for name in self._inherited:
+            if _threads_of(name) is not None:
+                _set_threads(name, 1)
 
     def enter(self) -> None:
-        _tell_of_forks()
+        watch_forks()
         with self._lock:
             self._inside += 1
             self._here.depth = getattr(self._here, "depth", 0) + 1
@@ -168,7 +175,8 @@ _LENT = _Lent()
 
 
 @cache
-def _tell_of_forks() -> None:
+def watch_forks() -> None:
+    """From now on, processes forked from this one get one thread in OpenMP's libraries and new locks."""
     os.register_at_fork(after_in_child=_LENT.forked)
     os.register_at_fork(after_in_child=_PROCESS.forked)
 
@@ -251,7 +259,7 @@ def products_alone() -> Iterator[None]:
     scans divides them among threads itself. The count applies to the whole process, except for a BLAS on
     OpenMP. If blocks of several threads overlap, the first sets it and the last to end restores it.
     """
-    _tell_of_forks()
+    watch_forks()
     found = _blas(frozenset(BRING_PRODUCTS.intersection(sys.modules))).lib_controllers
     # A BLAS on OpenMP has a count for each thread.
     by_thread = [library for library in found if library.info().get("threading_layer") == "openmp"]

@@ -12,8 +12,8 @@ from panorama.answering.calibration import SHIPPED
 from panorama.arguments import MOST_THREADS, File, checked, take_fields
 from panorama.errors import UsageError
 from panorama.models.base import Image
-from panorama.models.interrupts import CHECKPOINT, filled, training_in
-from panorama.models.weights import RECIPE, WEIGHTS, open_model, read_recipe
+from panorama.models.interrupts import CHECKPOINT, filled, refuse_trained, training_in
+from panorama.models.weights import RECIPE, open_model, read_recipe
 from panorama.store.files.layout import own_files
 from panorama.store.files.outputs import refuse_own_files
 from panorama.threads import NETWORKS, lent
@@ -107,7 +107,7 @@ def train_recipe(
     if kind not in ("embedder", "proposer"):
         raise UsageError(f"{recipe} has kind = {kind!r}; a recipe is of kind 'embedder' or 'proposer'")
     if not options.resume:
-        _refuse_another(out)
+        refuse_trained(out)
         refuse_place(out)
     import panorama.models.cores
     import panorama.models.network  # noqa: F401  loads torch, so that `lent` restores its threads
@@ -152,13 +152,6 @@ def refuse_place(out: Path, folders: Sequence[Path] = ()) -> None:
                 f"{out} is inside --folders {given}: the next training would learn from what is written "
                 "there; name a folder elsewhere"
             )
-
-
-def _refuse_another(out: Path) -> None:
-    """Refuse a folder that holds a training: a forgotten --resume must not overwrite hours of work."""
-    for name, what in ((CHECKPOINT, "a training that can be resumed"), (WEIGHTS, "a model already")):
-        if (out / name).is_file():
-            raise UsageError(f"{out} holds {what} ({name}): continue it with --resume, or name a new folder")
 
 
 def _adapt(

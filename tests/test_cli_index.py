@@ -261,6 +261,16 @@ def test_a_demo_prints_commands_that_go_on_as_they_stand(run, tmp_path):
     assert "--library" not in run("demo", "--help").out
 
 
+@pytest.mark.parametrize("name", [f"{'x' * 240}.mp4", f"{'ж' * 120}.mp4"])
+def test_a_demo_takes_a_video_with_the_longest_of_names(run, tmp_path, name):
+    """The folder of its library had the name and 17 characters more, which no file system takes."""
+    write_film(tmp_path / name, FILM)
+    done = run("demo", name)
+    assert done.status == 0, done.err
+    (library,) = (tmp_path / "panorama-demo").glob("library-*")
+    assert len(library.name) == len("library--") + 50 + 8
+
+
 def test_speed_is_told_of_all_files_together(run, tmp_path):
     for name, color in (("a", "red"), ("b", "blue")):
         write_film(tmp_path / f"{name}.mp4", [Thing(color, 5, 35)])

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from fakes import shapes_on_noise
 from numpy.typing import NDArray
 
 from panorama.models.embedder import PanoramaNet
-from panorama.models.training.cohort import COHORT_SIZE, PART_SIDE, cohort_pictures, unclear_part
+from panorama.models.training import sources
+from panorama.models.training.cohort import (
+    COHORT_SIZE,
+    PART_SIDE,
+    cohort_items,
+    cohort_pictures,
+    unclear_part,
+)
 from panorama.models.training.sources import Item
 from panorama.models.weights import open_model
 from panorama.query.matching.decide import cohort_level
@@ -28,6 +37,61 @@ def test_half_as_many_unclear_parts_stand_behind_the_pictures() -> None:
     again = cohort_pictures(items)
     assert all(np.array_equal(one, other) for one, other in zip(found, again, strict=True))
     assert cohort_pictures([]) == []
+
+
+def eagerly(items: list[Item], transparent: set[Path], size: int, seed: int) -> list[Item]:
+    """The choice as it was made when every picture was read."""
+    queues: dict[str, list[Item]] = {}
+    seen: set[str] = set()
+    for i in np.random.default_rng(seed).permutation(len(items)):
+        item = items[i]
+        identity = item.label or f"{item.source}#{item.instance}"
+        if identity not in seen and item.path not in transparent:
+            seen.add(identity)
+            queues.setdefault(item.source, []).append(item)
+    chosen: list[Item] = []
+    while len(chosen) < size and any(queues.values()):
+        chosen.extend(queue.pop() for queue in queues.values() if queue)
+    return chosen[:size]
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The pictures that were read; those whose names begin with t are transparent."""
+    paths: list[Path] = []
+
+    def picture(path: Path) -> NDArray[np.uint8]:
+        paths.append(path)
+        return np.zeros((8, 8, 4 if path.name.startswith("t") else 3), np.uint8)
+
+    monkeypatch.setattr(sources, "read_picture", picture)
+    return paths
+
+
+def test_the_choice_is_the_same_as_if_all_pictures_were_read(read: list[Path]) -> None:
+    rng = np.random.default_rng(3)
+    for seed in range(60):
+        items = []
+        for number in range(int(rng.integers(60))):
+            source = f"s{rng.integers(4)}"
+            named = rng.random() < 0.6  # some names are of several sources
+            label = f"{source if rng.random() < 0.9 else 'any'}/{rng.integers(5)}" if named else ""
+            path = Path(f"{'t' if rng.random() < 0.5 else 'o'}{rng.integers(40)}")
+            if rng.random() < 0.1:
+                items.append(Item(source, label, str(number), pixels=np.zeros((8, 8, 4), np.uint8)))
+            else:
+                items.append(Item(source, label, str(number), path))
+        transparent = {item.path for item in items if item.path and item.path.name.startswith("t")}
+        for size in (0, 1, 3, 10, 100):
+            expected = eagerly(items, transparent, size, seed)
+            assert [id(item) for item in cohort_items(items, size, seed)] == [id(item) for item in expected]
+
+
+def test_of_many_pictures_only_a_few_are_read_to_choose_a_few(read: list[Path]) -> None:
+    """Thousands were, to choose eight of them."""
+    items = [Item("s", "", str(number), Path(f"{number}.jpg")) for number in range(3000)]
+    assert len(cohort_items(items * 2, size=8)) == 8
+    assert len(read) <= 9
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 300), (300, 2), (40, 40)])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
+import select
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -17,12 +19,14 @@ from safetensors.numpy import save_file
 from test_training import MeanColorTeacher, items
 
 from panorama.content import content_dir
-from panorama.errors import ModelError
+from panorama.errors import ModelError, UsageError
 from panorama.models.base import Image
-from panorama.models.interrupts import CHECKPOINT, training_in
+from panorama.models.interrupts import CHECKPOINT, interrupts_delayed, training_in
 from panorama.models.training.bank import BankPlan, build_bank, read_shards
+from panorama.models.training.loop import LOG
 from panorama.models.training.teacher import SelfTeacher
-from panorama.models.weights import open_model
+from panorama.models.training.train import train
+from panorama.models.weights import WEIGHTS, open_model
 
 
 @pytest.mark.parametrize("module", ["training", "proposer_training"])
@@ -39,14 +43,41 @@ def test_an_interrupted_module_ends_in_a_line_that_says_what_is_kept(
     recipe = content_dir("embeddings") / "proposer" / "recipe.toml"
     words = [str(recipe)] if module == "training" else ["--data", str(tmp_path), "--recipe", str(recipe)]
     told = []
-    for _ in range(2):
-        assert command.main([*words, "--out", str(tmp_path)]) == 130
+    for resumed in ([], ["--resume"]):
+        assert command.main([*words, "--out", str(tmp_path), *resumed]) == 130
         told.append(capsys.readouterr().err)
         save_file({"step": np.array(7)}, tmp_path / CHECKPOINT)
     assert told[0] == "no checkpoint yet; the same command starts again\n"
     assert told[1] == (
         f"{tmp_path} keeps the checkpoint of step 7; to continue, add --resume to the same command\n"
     )
+
+
+@pytest.mark.parametrize("module", ["training", "proposer_training"])
+@pytest.mark.parametrize("name", [CHECKPOINT, WEIGHTS])
+def test_a_module_refuses_a_folder_that_holds_a_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], module: str, name: str
+) -> None:
+    """A forgotten --resume deleted the log of hours, even where the command then lacked its data."""
+    command = importlib.import_module(f"panorama.models.{module}.__main__")
+    (tmp_path / name).write_bytes(b"hours of work")
+    (tmp_path / LOG).write_text("hours of work\n")
+    embedder = [str(content_dir("embeddings") / "panoramanet" / "recipe.toml")]
+    words = embedder if module == "training" else ["--data", str(tmp_path)]
+    assert command.main([*words, "--out", str(tmp_path)]) == UsageError.exit_status
+    assert "continue it with --resume, or name a new folder" in capsys.readouterr().err
+    assert {path.name: path.read_text().strip() for path in tmp_path.iterdir()} == {
+        name: "hours of work",
+        LOG: "hours of work",
+    }
+
+
+def test_a_training_that_is_refused_leaves_the_log_that_was_there(tmp_path: Path) -> None:
+    """It was deleted before the recipe and the data had been looked at."""
+    (tmp_path / LOG).write_text("some work\n")
+    with pytest.raises(UsageError, match="needs the data folder"):
+        train(content_dir("embeddings") / "panoramanet" / "recipe.toml", {}, tmp_path)
+    assert (tmp_path / LOG).read_text() == "some work\n"
 
 
 class InterruptedTeacher(MeanColorTeacher):
@@ -88,6 +119,41 @@ def test_views_are_made_without_a_forked_process(tmp_path: Path, monkeypatch: py
     assert sum(len(shard.rows) for shard in two) == len(items())
     for left, right in zip(two, one, strict=True):
         assert (left.rows == right.rows).all() and (left.views == right.views).all()
+
+
+@pytest.fixture
+def heard() -> Iterator[int]:
+    """A descriptor that can be read from once Python has taken notice of a signal."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    before = signal.set_wakeup_fd(writing)
+    yield reading
+    signal.set_wakeup_fd(before)
+    os.close(reading)
+    os.close(writing)
+
+
+@pytest.mark.parametrize("by_another", [False, True])
+def test_an_interrupt_while_processes_start_is_raised_when_they_have(heard: int, by_another: bool) -> None:
+    """It was lost: the training went on, and had to be interrupted again."""
+    done, leave = [], threading.Event()
+    other = threading.Thread(target=leave.wait, args=(60,))
+    other.start()
+    try:
+        with pytest.raises(KeyboardInterrupt), interrupts_delayed():
+            taken_by = other if by_another else threading.main_thread()
+            signal.pthread_kill(taken_by.ident or 0, signal.SIGINT)
+            if by_another:
+                assert select.select([heard], [], [], 10)[0]
+            done.append("started")
+        assert done == ["started"]
+        with interrupts_delayed():
+            done.append("not interrupted")
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        leave.set()
+        other.join()
 
 
 def test_what_breaks_a_thread_that_views_pictures_is_raised(tmp_path: Path) -> None:

@@ -313,6 +313,13 @@ def test_what_does_not_help_leaves_no_model_and_says_so(alike_things: Path, tmp_
     assert result["share"] == 0 and result["model"] is None
     assert result["after_map_exit_3"] == result["before_map_exit_3"]
     assert not {"model.safetensors", "recipe.toml"} & {path.name for path in (tmp_path / "my-net").iterdir()}
+    # Resumed where an earlier training left a model, it said that none was written, and one was there.
+    assert "still holds" not in told.err
+    (tmp_path / "my-net" / "model.safetensors").write_bytes(b"of before")
+    again = run("train", "--out", tmp_path / "my-net", "--resume", "--threads", 1)
+    assert (again.status, json.loads(again.out)["model"]) == (3, None)
+    assert "my-net still holds the model of an earlier training; nothing of this data is" in again.err
+    (tmp_path / "my-net" / "model.safetensors").unlink()
     # It was "no embedder 'my-net'", as of a folder that is not there.
     write_film(tmp_path / "film.mp4", [Thing("red", 0, 5)], frames=5)
     used = run("index", tmp_path / "film.mp4", "--model", tmp_path / "my-net")

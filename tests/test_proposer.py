@@ -21,6 +21,7 @@ from panorama.models.proposals import proposal_recall
 from panorama.models.proposer import PanoramaProposer, ProposalSettings, fit, load_proposer
 from panorama.models.proposer_net import ProposerNet, distances_to_boxes, grid, prepare
 from panorama.models.proposer_training.evaluate import exemplar_hits, judging_pictures
+from panorama.models.registry import late_proposer
 from panorama.models.weights import WEIGHTS, open_model
 from panorama.regions import DETECTOR, Regions, iou
 
@@ -178,6 +179,27 @@ def test_a_recipe_of_what_no_network_can_be_is_refused(tmp_path: Path, line: str
     recipe.write_text(text)
     with pytest.raises(ModelError, match=f"{name} {re.escape(value)}.*: a proposer has 5 widths"):
         PanoramaProposer(open_model(str(folder), "proposer"), precision=precision)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('side = "big"', r"side in \[inference\] of the recipe of .* is a whole number, got 'big'"),
+        ("side = 416.5", r"side in \[inference\] .* is a whole number, got 416\.5"),
+        ("floor = [0.1]", r"floor in \[inference\] .* is a number, got \[0\.1\]"),
+        ("limit = inf", r"limit in \[inference\] .* is a whole number, got inf"),
+    ],
+)
+def test_a_setting_that_is_no_such_number_is_named(tmp_path: Path, line: str, told: str) -> None:
+    """ValueError and TypeError were shown as a defect in Panorama."""
+    recipe = copy_of_shipped(tmp_path) / "recipe.toml"
+    before, table, after = recipe.read_text().partition("[inference]")
+    name = line.split(" = ")[0]
+    after, found = re.subn(rf"^{name} = .*$", line, after, count=1, flags=re.MULTILINE)
+    assert found
+    recipe.write_text(before + table + after)
+    with pytest.raises(ModelError, match=told):
+        late_proposer(str(recipe.parent))
 
 
 def test_an_unknown_proposer_is_named_with_the_choices() -> None:

@@ -119,7 +119,8 @@ def tiny_recipe() -> dict[str, Any]:
     training: dict[str, Any] = {"seed": 0, "parts": 0, "rate": 2e-3, "matrix_rate": 0.02, "warm_up": 2}
     training |= {"cycles": [{"to_step": 40, "rate": 1.0, "fall": 4}]}
     training |= {"weight_decay": 0.01, "clip": 5.0, "average": 0.99}
-    phases = [{"from_step": 0, "weights": {"score": 1.0, "box": 2.0, "hint": 1.0, "silent": 0.25}}]
+    weights = {"score": 1.0, "box": 2.0, "hint": 1.0, "silent": 0.25}
+    phases = [{"from_step": 0, "canvases": [[64, 64]], "weights": weights}]
     return {
         "phase": phases,
         "network": {"widths": [8, 8, 16, 16, 16], "depths": [1, 1, 1, 1], "pyramid": 16},
@@ -229,6 +230,16 @@ def test_a_cycle_may_end_above_nothing_and_have_a_batch_of_its_own() -> None:
             {"cycles": [{"to_step": n, "rate": 1.0, "fall": 1} for n in (4, 3)]},
             "ends cycle 2 of its training at step 3; it begins at 4",
         ),
+        (
+            "training",
+            {"cycles": [{"to_step": "4", "rate": 1.0, "fall": 1}]},
+            "to_step in cycle 1 of the training of the recipe is a whole number, got '4'",
+        ),
+        (
+            "training",
+            {"cycles": {"to_step": 4}},
+            r"the recipe has \[\[training.cycles\]\] as a list of",
+        ),
     ],
 )
 def test_a_recipe_that_no_training_could_follow_is_refused_before_any_work(
@@ -237,6 +248,31 @@ def test_a_recipe_that_no_training_could_follow_is_refused_before_any_work(
     recipe = short_recipe()
     recipe[table] |= changes
     with pytest.raises(ModelError, match=told):
+        train(recipe, tmp_path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ([{"from_step": 10}], r"from_step in phase 1 of the recipe is 0, as that of the first, got 10"),
+        ([{}, {"from_step": 0}], r"from_step in phase 2 of the recipe is a whole number from 1 on, got 0"),
+        ([{}, {"from_step": "3"}], r"from_step in phase 2 .* whole number from 1 on, got '3'"),
+    ],
+)
+def test_phases_that_no_training_could_follow_are_refused_before_any_work(
+    tmp_path: Path, changes: list[dict[str, Any]], told: str
+) -> None:
+    """A first phase after step 0 was accepted, and ended in an IndexError called a defect in Panorama."""
+    recipe = short_recipe()
+    recipe["phase"] = [{**recipe["phase"][0], **change} for change in changes]
+    with pytest.raises(ModelError, match=told):
+        train(recipe, tmp_path, tmp_path / "out")
+    del recipe["phase"][0]["weights"]
+    with pytest.raises(ModelError, match="the recipe lacks weights in phase 1"):
+        train(recipe, tmp_path, tmp_path / "out")
+    recipe["phase"] = {"from_step": 0}
+    with pytest.raises(ModelError, match=r"has \[\[phase\]\] as a list of tables"):
         train(recipe, tmp_path, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -382,7 +418,7 @@ def test_a_training_whose_loss_is_lost_ends_and_keeps_its_checkpoint(tmp_path: P
 
 
 class Dispositions(torch.utils.data.Dataset[bool]):
-    """In the place of `Batches`: whether the process that makes them ignores an interrupt."""
+    """In the place of `Batches`: whether no interrupt reaches the process that makes them."""
 
     def __init__(self, *given: object) -> None:
         pass
@@ -391,7 +427,7 @@ class Dispositions(torch.utils.data.Dataset[bool]):
         return 1
 
     def __getitem__(self, index: int) -> bool:
-        return signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+        return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_what_makes_batches_leaves_an_interrupt_to_the_training(monkeypatch) -> None:
@@ -399,7 +435,8 @@ def test_what_makes_batches_leaves_an_interrupt_to_the_training(monkeypatch) -> 
     monkeypatch.setattr(making, "Batches", Dispositions)
     mine = signal.getsignal(signal.SIGINT)
     assert list(making.load({"training": {"cycles": [{"to_step": 1}]}}, Path(), Path(), 0)) == [True]
-    assert signal.getsignal(signal.SIGINT) == mine != signal.SIG_IGN
+    assert signal.getsignal(signal.SIGINT) == mine
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_a_data_folder_without_its_tables_is_refused(tmp_path: Path) -> None:

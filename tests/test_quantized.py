@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -23,7 +24,7 @@ from panorama.models.embedder import PanoramaNet
 from panorama.models.precision import ENVIRONMENT, choose, why_no_int8
 from panorama.models.proposer import PanoramaProposer
 from panorama.models.ranges import RANGES, main, measure, read_ranges, write_ranges
-from panorama.models.weights import ModelFolder, open_model
+from panorama.models.weights import ModelFolder, open_model, record_hashes
 from panorama.regions import iou
 from panorama.threads import NETWORKS, lent
 
@@ -336,6 +337,19 @@ def test_a_malformed_file_of_ranges_is_refused(copied: ModelFolder, text: str) -
         read_ranges(copied)
 
 
+def test_damaged_ranges_can_be_measured_anew_as_their_error_says(copied: ModelFolder, tmp_path: Path) -> None:
+    """The command that every such error names read the damaged file first and ended with the same error."""
+    empty = {"weights": copied.sha256(), "largest": {}}
+    (copied.path / RANGES).write_text(json.dumps(empty))
+    with pytest.raises(ModelError, match=r"holds no ranges; `python -m panorama\.models\.ranges embedder"):
+        read_ranges(copied)
+    cv2.imwrite(str(tmp_path / "a.png"), scenes(1)[0])
+    for text in (json.dumps(empty), ""):
+        (copied.path / RANGES).write_text(text)
+        main(["embedder", str(copied.path), str(tmp_path / "a.png")])
+        assert len(read_ranges(copied)[0]) > 20
+
+
 @int8_only
 def test_ranges_that_lack_a_layer_are_refused_by_its_name(copied: ModelFolder) -> None:
     ranges, _ = read_ranges(copied)
@@ -393,6 +407,40 @@ def test_the_command_measures_pictures_and_writes_the_file(copied: ModelFolder, 
     ranges, lacking = read_ranges(copied)
     assert not lacking
     assert set(ranges) == set(read_ranges(open_model("panoramanet", "embedder"))[0])
+
+
+def test_pictures_that_cannot_be_read_leave_the_ranges_as_they_are(
+    copied: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An empty table replaced a good one, and the model did not load any more."""
+    before = (copied.path / RANGES).read_bytes()
+    (pictures := tmp_path / "pictures").mkdir()
+    (pictures / "a.jpg").write_bytes(b"no picture")
+    with pytest.raises(SystemExit, match="2"):
+        main(["embedder", str(copied.path), str(pictures)])
+    assert "none of 1 pictures can be read, the first is" in capsys.readouterr().err
+    with pytest.raises(ModelError, match="no range was measured"):
+        write_ranges(copied, {})
+    assert (copied.path / RANGES).read_bytes() == before
+
+
+def test_ranges_that_cannot_be_written_to_the_end_leave_those_of_before(
+    copied: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk or a kill in the middle left a file of which nothing could be read."""
+    before = {path.name: path.read_bytes() for path in copied.path.iterdir()}
+    written = Path.write_text
+
+    def full(path: Path, text: str, **how: Any) -> int:
+        written(path, text[: len(text) // 2], **how)
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="no space"):
+        write_ranges(copied, {"stem": 1.0})
+    with pytest.raises(OSError, match="no space"):
+        record_hashes(copied.path)
+    assert {path.name: path.read_bytes() for path in copied.path.iterdir()} == before
 
 
 @int8_only

@@ -177,8 +177,7 @@ def test_a_forked_process_waits_for_no_threads_of_the_other(
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if told is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", told)
-    program = """
-import os
+    before = """
 import faiss
 import numpy as np
 from panorama.threads import lent
@@ -187,10 +186,47 @@ index = faiss.IndexFlatIP(16)
 index.add(rows)
 with lent(faiss=4):
     index.search(rows[:10], 5)
+"""
+    assert forked(before, "    with lent(faiss=4):\n        index.search(rows[:10], 5)") == "0\n"
+
+
+@pytest.mark.parametrize("watching", ["fill(net, tensors, 'the weights')", "held = panorama.open('library')"])
+def test_a_forked_process_loads_weights_without_the_threads_of_the_other(watching: str) -> None:
+    """Only within `lent` was torch alone there: `register` and `verify` waited for ever in `fill`."""
+    before = f"""
+import panorama, torch
+from panorama.models.filling import fill
+torch.set_num_threads(4)
+net = torch.nn.Linear(1000, 1000)
+tensors = {{name: value.numpy().copy() for name, value in net.state_dict().items()}}
+{watching}
+(torch.zeros(1000, 1000) + torch.ones(1000, 1000)).sum()
+"""
+    inside = "    fill(net, tensors, 'the weights')\n    assert torch.get_num_threads() == 1"
+    assert forked(before, inside) == "0\n"
+
+
+def test_a_process_forked_amid_a_block_is_not_given_the_threads_of_before() -> None:
+    """The end of the block set back what the other process had found."""
+    before = """
+import torch
+from panorama.threads import lent
+torch.set_num_threads(4)
+block = lent(torch=3)
+block.__enter__()
+"""
+    inside = "    block.__exit__(None, None, None)\n    assert torch.get_num_threads() == 1"
+    assert forked(before, inside) == "0\n"
+
+
+def forked(before: str, inside: str) -> str:
+    """What a process says whose forked child ends: its status. Where the child hangs, nothing."""
+    program = f"""
+import os, signal, time
+{before}
 child = os.fork()
 if not child:
-    with lent(faiss=4):
-        index.search(rows[:10], 5)
+{inside}
     os._exit(0)
 for _ in range(100):
     ended, status = os.waitpid(child, os.WNOHANG)
@@ -201,8 +237,8 @@ for _ in range(100):
 else:
     os.kill(child, signal.SIGKILL)
 """
-    given = [sys.executable, "-W", "ignore", "-c", "import signal, time" + program]
-    assert subprocess.run(given, capture_output=True, text=True, check=True).stdout == "0\n"
+    given = [sys.executable, "-W", "ignore", "-c", program]
+    return subprocess.run(given, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize("what", ["decoding", "products"])

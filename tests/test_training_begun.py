@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from safetensors.torch import load_file, save_file
-from test_training import FINE_TUNING, write_labelled
+from test_training import FINE_TUNING, MeanColorTeacher, items, write_labelled
 
 from panorama.errors import ModelError, UsageError
 from panorama.models.interrupts import CHECKPOINT
+from panorama.models.proposer_training.loop import write_log
+from panorama.models.training.bank import BankPlan, build_bank
 from panorama.models.training.begun import effective
 from panorama.models.training.loop import LOG
 from panorama.models.training.plot import read_log
@@ -143,3 +146,55 @@ def test_whole_numbers_of_a_recipe_are_replaced_and_all_else_stays(
     (tmp_path / "recipe.toml").write_text("training = { steps = 1 }")
     with pytest.raises(ModelError, match="steps and seed cannot be replaced"):
         effective(tmp_path / "recipe.toml", {"steps": 14, "seed": 7})
+
+
+def test_rows_behind_one_that_a_crash_cut_off_are_read(begun: Path, tmp_path: Path) -> None:
+    """The row written after --resume was joined to the broken one, and the plot ended there."""
+    shutil.copytree(begun, tmp_path / "work")
+    log = tmp_path / "work" / "out" / LOG
+    steps = [row["step"] for row in read_log(log)]
+    log.write_text(log.read_text() + '{"step": 50, "lo')
+    trained(TINY, tmp_path / "work", resume=True, seed=7, steps=4)
+    again = [row["step"] for row in read_log(log)]
+    assert steps and again[: len(steps)] == steps and set(again[len(steps) :]) == {4}
+    write_log(log.parent, {"note": "cut off here"})
+    log.write_text(log.read_text()[:-9])
+    write_log(log.parent, {"step": 100})
+    assert read_log(log)[-1] == {"step": 100} and "note" not in read_log(log)[-2]
+
+
+@pytest.mark.parametrize("name", ["items.json", "made.json"])
+def test_lists_of_a_bank_are_written_whole_and_damaged_ones_are_told(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill while items.json was written over ended each later training in a JSONDecodeError."""
+    plan = BankPlan(side=64, rounds=1, basis_pictures=0)
+
+    def build() -> None:
+        build_bank(items(4), MeanColorTeacher, tmp_path / "bank", plan, threads=1)
+
+    build()
+    path, written = tmp_path / "bank" / name, Path.write_text
+    whole = path.read_text()
+
+    def killed(path: Path, text: str, **how: Any) -> int:
+        written(path, text[: len(text) // 2], **how)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as writing, pytest.raises(KeyboardInterrupt):
+        writing.setattr(Path, "write_text", killed)
+        build()
+    assert path.read_text() == whole
+    path.write_text(whole[:20])  # as an earlier version left it
+    with pytest.raises(
+        UsageError, match=rf"{name} cannot be read: .*; delete .*bank, and its views are made"
+    ):
+        build()
+
+
+def test_a_training_whose_time_is_up_at_its_last_step_is_finished(tmp_path: Path) -> None:
+    """It said that it had stopped and would go on with resume."""
+    zoo(tmp_path / "zoo")
+    told = trained(TINY, tmp_path, steps=1, minutes=1e-9)
+    assert not [line for line in told if line.startswith("stopped")]
+    assert "stopped at step 1; continue with --resume" in trained(TINY, tmp_path, steps=2, minutes=1e-9)

@@ -12,6 +12,7 @@ from fakes import Thing, thing_picture, write_film, write_picture
 import panorama
 from panorama.content import content_dir
 from panorama.errors import BadImage, ModelError, UsageError
+from panorama.models.training.heldout import held_out_pictures
 from panorama.models.training.sources import gather
 from panorama.models.training.train import train
 from panorama.own_training import OwnData, fine_tune
@@ -88,6 +89,34 @@ def test_what_is_wrong_in_a_recipe_is_told_before_any_view_is_made(
     with pytest.raises(error, match=told):
         train(tmp_path / "recipe.toml", {"d": data}, tmp_path / "out")
     assert not (tmp_path / "out" / "bank").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "told"),
+    [
+        ("labelled-csv", "file,class\na.jpg,cup\n", r"lacks the column source, identity, which source 'zoo'"),
+        ("labelled-csv", "", r"lacks .*; its first line names nothing"),
+        ("labelled-csv", "file,source,class,identity\na.jpg,zoo\n", r"line 2: the row ends before class, id"),
+        ("labelled-csv", "file,source\xff", r"t\.csv cannot be read as CSV in UTF-8"),
+        ("boxes-csv", "file,x1,y1,x2,y2\n", r"lacks the column class"),
+        (
+            "boxes-csv",
+            "file,class,x1,y1,x2,y2\na.jpg,cup,1,2,wide,4\n",
+            r"box of a\.jpg is four .*'wide'",
+        ),
+    ],
+)
+def test_a_table_of_pictures_that_lacks_something_is_told(
+    kind: str, text: str, told: str, tmp_path: Path
+) -> None:
+    """A KeyError was shown as a defect in Panorama."""
+    (tmp_path / "t.csv").write_text(text, encoding="latin-1")
+    table = {"name": "zoo", "kind": kind, "data": "d", "csv": "t.csv"}
+    with pytest.raises(UsageError, match=told):
+        gather([table], {"d": tmp_path})
+    if kind == "labelled-csv":
+        with pytest.raises(UsageError, match=told):
+            held_out_pictures([table], {"d": tmp_path})
 
 
 def test_a_source_that_finds_nothing_is_refused(tmp_path: Path) -> None:

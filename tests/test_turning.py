@@ -206,7 +206,7 @@ def test_a_table_that_is_missing_or_lacks_a_part_is_told(tmp_path: Path) -> None
     recipe.write_text(recipe_text("mine", "panoramanet"))
     with pytest.raises(UsageError, match="name it: --data"):
         adapt(recipe, {}, tmp_path / "out")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match=r"needs .*pictures\.csv, which is not there"):
         adapt(recipe, {"own": tmp_path}, tmp_path / "out")
     (tmp_path / "pictures.csv").write_text("file,source,class,identity,held\n")
     with pytest.raises(UsageError, match="no picture with held = 0"):

@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 from panorama.commands import using
 from panorama.errors import LibraryClosed
 from panorama.store import Store
+from panorama.threads import watch_forks
 
 T = TypeVar("T")
 
@@ -147,6 +148,7 @@ _HELD: weakref.WeakSet[HeldOpen] = weakref.WeakSet()
 
 @functools.cache
 def _tell_of_forks() -> None:
+    watch_forks()
     os.register_at_fork(before=_before_fork, after_in_child=_in_fork)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +30,9 @@ from panorama.video import is_gone
 
 EXAMPLE = "most-seen"
 """The name under which `demo VIDEO` registers the entity that it chose."""
+
+LONGEST_STEM = 200
+"""Bytes of a video's name that are taken as they are; of a longer one a quarter as many characters."""
 
 SAMPLE_RECORDED = RecordingRule(METADATA, "Europe/Berlin")
 """The sample's clips hold their recording times; its cameras are in Berlin."""
@@ -87,8 +91,7 @@ def _own_video(video: Path, place: Path) -> None:
     if is_gone(video):
         raise VideoError(f"there is no file {video}; name a video, or none to see the sample archive")
     # Each video has its own library, so that what recurs in other videos does not count.
-    home = hashlib.sha256(str(video.resolve()).encode()).hexdigest()[:8]
-    with open_library(place / f"library-{video.stem}-{home}", create=True) as library:
+    with open_library(place / _library_name(video), create=True) as library:
         _index(library, video)
         if EXAMPLE in {entity.name for entity in library.entities()}:
             library.drop(EXAMPLE)
@@ -107,6 +110,13 @@ def _own_video(video: Path, place: Path) -> None:
         click.echo(f"{counted(len(result), 'moment')}, {clock(total)} in all, {uncertain} uncertain")
         _sheet(library, [EXAMPLE], place / "contact-sheet.jpg")
         _go_on(library, EXAMPLE, place)
+
+
+def _library_name(video: Path) -> str:
+    """The folder of a video's library: a name may have 255 bytes, and that of the video may take them all."""
+    stem = video.stem if len(os.fsencode(video.stem)) <= LONGEST_STEM else video.stem[: LONGEST_STEM // 4]
+    home = hashlib.sha256(os.fsencode(video.resolve())).hexdigest()[:8]
+    return f"library-{stem}-{home}"
 
 
 def _go_on(library: Library, name: str, place: Path) -> None:

@@ -83,7 +83,8 @@ class PanoramaNet(Embedder):
             self._color_axes = tensors.pop("color.axes")  # (COLOR_DIM, color_dim)
         except KeyError as exc:
             raise ModelError(f"the weights in {folder.path} are not PanoramaNet's: they lack {exc}") from exc
-        ranges, lacking = read_ranges(folder)
+        in_floats = precision not in (None, "auto", "int8")  # so damaged ranges can be measured again
+        ranges, lacking = ({}, "") if in_floats else read_ranges(folder)
         self.device = choose_device(device)
         self.precision = choose(precision, lambda: lacking or why_no_int8(), self.device)
         self.network = self._network(tensors, ranges)

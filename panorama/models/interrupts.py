@@ -8,11 +8,13 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 from safetensors import safe_open
 
 from panorama.errors import LibraryWriteError, ModelError, UsageError
+from panorama.models.weights import WEIGHTS
 
 CHECKPOINT = "checkpoint.safetensors"
 """The file from which an interrupted training can resume."""
@@ -63,6 +65,17 @@ def training_in(out: Path, say: Callable[[str], None]) -> Iterator[None]:
             raise
 
 
+def refuse_trained(out: Path) -> None:
+    """Refuse a folder that holds a training: a forgotten --resume must not overwrite hours of work.
+
+    Raises:
+        UsageError: it holds a checkpoint or a model.
+    """
+    for name, what in ((CHECKPOINT, "a training that can be resumed"), (WEIGHTS, "a model already")):
+        if (out / name).is_file():
+            raise UsageError(f"{out} holds {what} ({name}): continue it with --resume, or name a new folder")
+
+
 def _kept(out: Path) -> str:
     """What an interrupted training leaves, and how to continue it."""
     if (out / CHECKPOINT).is_file():
@@ -92,13 +105,25 @@ def _locked(out: Path) -> Iterator[None]:
 
 
 @contextmanager
-def interrupts_ignored() -> Iterator[None]:
-    """Processes started inside this block ignore Ctrl-C: this process ends them, and it alone reports it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may change signal handlers
+def interrupts_delayed() -> Iterator[None]:
+    """Processes started within never see Ctrl-C: this one ends them. Here it is raised when the block ends.
+
+    Otherwise this process and all of them would report what broke them, or it would be lost here.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is None:
+        yield  # only the main thread may change it, and only what was set by Python can be set back
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource_tracker.ensure_running()  # which unblocks SIGINT where it starts itself
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
+    # Processes inherit what is blocked, but no handler. Another thread of this process may take the signal,
+    # so that the handler has to hold it back as well.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)

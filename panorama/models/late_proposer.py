@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from panorama.errors import ModelError
 from panorama.models.base import Image, Proposer
 from panorama.models.late import Late, LateNet
-from panorama.models.weights import ModelFolder
+from panorama.models.weights import ModelFolder, is_finite
 from panorama.models.zooming import CUT_SHARE, PART_WEIGHT, SPAN
 from panorama.regions import Regions
 
@@ -67,15 +67,26 @@ class ProposalSettings:
         """The settings of a recipe, at zoom 1.
 
         Raises:
-            ModelError: the recipe lacks one, or one is out of range.
+            ModelError: the recipe lacks one, or one is not a number in its range.
         """
         try:
             given = folder.recipe["inference"]
-            return cls(
-                int(given["side"]), float(given["floor"]), float(given["max_iou"]), int(given["limit"])
-            )
+            found = {name: given[name] for name in ("side", "floor", "max_iou", "limit")}
         except KeyError as exc:
             raise ModelError(f"the recipe of {folder.path} lacks {exc}, which a proposer needs") from exc
+        except TypeError as exc:
+            raise ModelError(
+                f"inference in the recipe of {folder.path} is a table, got {given!r}; see"
+                " embeddings/proposer/recipe.toml"
+            ) from exc
+        for name, value in found.items():
+            whole = name in ("side", "limit")
+            if not is_finite(value) or (whole and value != int(value)):
+                raise ModelError(
+                    f"{name} in [inference] of the recipe of {folder.path} is a {'whole ' * whole}number, got"
+                    f" {value!r}; see embeddings/proposer/recipe.toml"
+                )
+        return cls(int(found["side"]), float(found["floor"]), float(found["max_iou"]), int(found["limit"]))
 
     def at_side(self, side: int, zoom: int = 1) -> ProposalSettings:
         """The same settings for pictures or parts with this longest side, rounded up to a multiple of 32."""

@@ -77,7 +77,8 @@ class PanoramaProposer(Proposer):
         self.name = folder.name
         self._folder = folder
         self.device = choose_device(device)
-        ranges, lacking = read_ranges(folder)
+        in_floats = precision not in (None, "auto", "int8")  # so damaged ranges can be measured again
+        ranges, lacking = ({}, "") if in_floats else read_ranges(folder)
         self.precision = choose(precision, lambda: lacking or why_no_int8(), self.device)
         self.network = _network(folder, self.precision, self.device, ranges)
         self.hash = self.settings.hash(folder)

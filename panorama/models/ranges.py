@@ -20,7 +20,7 @@ import numpy as np
 
 from panorama.errors import ModelError
 from panorama.json_text import parsed_json
-from panorama.models.weights import WEIGHTS, ModelFolder
+from panorama.models.weights import WEIGHTS, ModelFolder, write_whole
 from panorama.pictures.pixels import PICTURE_SUFFIXES
 
 if TYPE_CHECKING:
@@ -55,17 +55,25 @@ def read_ranges(folder: ModelFolder) -> tuple[Ranges, str]:
             {},
             f"the ranges of {folder.name} were measured with other weights; `{make}` measures them again",
         )
+    if not largest:
+        raise ModelError(f"{path} holds no ranges; `{make}` measures them again")
     if not all(0 < value < float("inf") for value in largest.values()):
         raise ModelError(f"{path} holds a range that is not above zero; `{make}` writes it again")
     return largest, ""
 
 
 def write_ranges(folder: ModelFolder, largest: Ranges) -> Path:
-    """Write the ranges into the model's folder, with the digest of its weights; returns the path."""
+    """Write the ranges into the model's folder, with the digest of its weights; whole or not at all.
+
+    Raises:
+        ModelError: there are none, because no picture was measured.
+    """
     path = folder.path / RANGES
+    if not largest:
+        raise ModelError(f"{path} is left as it is: no range was measured; measure with pictures")
     rounded = {name: float(f"{value:.6g}") for name, value in largest.items()}
     data = {"weights": folder.sha256(WEIGHTS), "largest": rounded}
-    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    write_whole(path, json.dumps(data, indent=1) + "\n")
     return path
 
 
@@ -131,6 +139,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not files:
         parser.error(f"no picture in {', '.join(given.pictures)}")
     read = [image for file in files if (image := cv2.imread(str(file))) is not None]
+    if not read:
+        parser.error(
+            f"none of {len(files)} pictures can be read, the first is {files[0]}: {RANGES} is left as it is;"
+            " name pictures of the kind that the model was trained on"
+        )
     images = [np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8) for image in read]
     if given.kind == "proposer":
         folder = open_model(given.model, "proposer")
@@ -138,7 +151,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         folder = open_model(given.model, "embedder")
         largest = PanoramaNet(folder, "float32").ranges(images)
-    print(f"{len(largest)} layers, {len(images)} pictures: {write_ranges(folder, largest)}")
+    passed = f" ({len(files) - len(read)} cannot be read)" if len(read) < len(files) else ""
+    print(f"{len(largest)} layers, {len(images)} pictures{passed}: {write_ranges(folder, largest)}")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -189,6 +190,19 @@ def read_recipe(path: Path) -> dict[str, Any]:
         raise ModelError(f"the recipe {path} is not valid TOML: {exc}") from exc
 
 
+def is_whole(value: object) -> bool:
+    """Whether a recipe's value is a whole number; True is none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_finite(value: object) -> bool:
+    """Whether a recipe's value is a number that a float can hold; infinite ones and True are none."""
+    try:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def record_hashes(folder: Path) -> dict[str, str]:
     """Write the digests of a model's weights and cohort into its recipe, as its last table; return them.
 
@@ -199,5 +213,15 @@ def record_hashes(folder: Path) -> dict[str, str]:
     present = [folder / name for name in (COHORT, WEIGHTS) if (folder / name).is_file()]
     digests = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in present}
     lines = [f'"{name}" = "{digest}"' for name, digest in digests.items()]
-    recipe.write_text("\n".join([text, "", HASH_TABLE, *lines, ""]), encoding="utf-8")
+    write_whole(recipe, "\n".join([text, "", HASH_TABLE, *lines, ""]))
     return digests
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file of text beside its place and rename it: under its name lies the old text or the new."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

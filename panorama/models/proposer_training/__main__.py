@@ -10,7 +10,7 @@ from pathlib import Path
 
 from panorama.content import content_dir
 from panorama.errors import PanoramaError
-from panorama.models.interrupts import CHECKPOINT, INTERRUPTED, training_in
+from panorama.models.interrupts import CHECKPOINT, INTERRUPTED, refuse_trained, training_in
 from panorama.models.proposer import load_proposer
 from panorama.models.proposer_training.evaluate import report
 from panorama.models.proposer_training.export import export_average
@@ -46,6 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
     folder = asked.out / "model"
     try:
         if not asked.judge:
+            if not asked.resume:
+                refuse_trained(asked.out)
             with training_in(asked.out, _say):
                 train(
                     read_recipe(recipe), asked.data, asked.out, asked.resume, asked.start, asked.device, _say

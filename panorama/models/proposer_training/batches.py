@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from panorama.models.device import CPU, send
-from panorama.models.interrupts import interrupts_ignored
+from panorama.models.interrupts import interrupts_delayed
 from panorama.models.proposer_training.compose import compose
 from panorama.models.proposer_training.plan import batch_at, last_step, phase_at
 from panorama.models.proposer_training.sources import open_store
@@ -124,6 +124,6 @@ def _made(
         multiprocessing_context="spawn",
         pin_memory=pinned,
     )
-    with interrupts_ignored():
+    with interrupts_delayed():
         made = iter(loader)
     yield from made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +14,14 @@ from numpy.typing import NDArray
 
 from panorama.models.base import Image
 from panorama.models.proposals import Recall, proposal_recall
-from panorama.models.proposer_training.sources import PERMITTED_CLIPS, read_frames, read_numbered, read_rgb
+from panorama.models.proposer_training.sources import (
+    PERMITTED_CLIPS,
+    WHO,
+    read_frames,
+    read_numbered,
+    read_rgb,
+)
+from panorama.models.training.tables import BOX, box_of, rows_of
 from panorama.regions import Regions, iou
 
 Propose = Callable[[Sequence[Image]], list[Regions]]
@@ -37,10 +43,9 @@ class Judging:
 def judging_pictures(data: Path) -> Judging:
     """The val2017 pictures in boxes/, with their boxes; unreadable ones are left out."""
     found: dict[str, list[list[float]]] = {}
-    with (data / "boxes" / "boxes.csv").open(encoding="utf-8", newline="") as table:
-        for row in csv.DictReader(table):
-            if "val2017" in row["file"]:
-                found.setdefault(row["file"], []).append([float(row[k]) for k in ("x1", "y1", "x2", "y2")])
+    for row in rows_of(path := data / "boxes" / "boxes.csv", ("file", *BOX), WHO):
+        if "val2017" in row["file"]:
+            found.setdefault(row["file"], []).append(list(box_of(row, path)))
     pictures = {file: read_rgb(data / file) for file in sorted(found)}
     kept = {file: picture for file, picture in pictures.items() if picture is not None}
     return Judging(list(kept.values()), [np.array(found[file], np.float32) for file in kept])

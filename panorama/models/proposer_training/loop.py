@@ -30,6 +30,7 @@ from panorama.models.proposer_training.run import (
 from panorama.models.proposer_training.sources import open_store
 from panorama.models.proposer_training.targets import assign, detection_loss, silence
 from panorama.models.training.optimise import move_average, refuse_lost
+from panorama.models.training.plot import end_last_line
 
 LOG = "log.jsonl"
 RATES = "rate or matrix_rate in the recipe"
@@ -151,5 +152,6 @@ class Told:
 
 def write_log(out: Path, line: dict[str, Any]) -> None:
     """Append one JSON line to the log."""
+    end_last_line(out / LOG)
     with (out / LOG).open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")

@@ -8,6 +8,7 @@ from typing import Any
 from panorama.errors import ModelError
 from panorama.models.proposer_shape import Shape
 from panorama.models.training.optimise import rate_at
+from panorama.models.weights import is_finite, is_whole
 
 PLAN: dict[str, tuple[str, ...]] = {
     "network": ("widths", "depths", "pyramid"),
@@ -23,13 +24,16 @@ PLAN: dict[str, tuple[str, ...]] = {
 CYCLE = ("to_step", "rate", "fall")
 """Entries of each cycle: the step where it ends, its highest rate as a share, and the steps of its fall."""
 
+PHASE = ("from_step", "canvases", "weights")
+"""What each phase must say: where it begins, the sizes of its pictures, the weights of its losses."""
+
 
 def check_plan(plan: Mapping[str, Any], what: str) -> None:
     """Check, before any work, that a recipe is complete; `what` names it in error messages.
 
     Raises:
-        ModelError: a table or an entry is missing, the network's shape is impossible, or a cycle does not end
-            after the one before it.
+        ModelError: a table or an entry is missing, the network's shape is impossible, or cycles or phases do
+            not follow each other.
     """
     for table, names in PLAN.items():
         held = plan.get(table)
@@ -38,18 +42,51 @@ def check_plan(plan: Mapping[str, Any], what: str) -> None:
             lacks = f"{', '.join(missing)} in its table {table}" if held and missing else f"the table {table}"
             raise ModelError(f"{what} lacks {lacks}; see embeddings/proposer/recipe.toml")
     Shape.of(plan, what)
-    if not plan["training"]["cycles"]:
+    _check_cycles(plan["training"]["cycles"], what)
+    _check_phases(plan["phase"], what)
+
+
+def _check_cycles(cycles: Any, what: str) -> None:
+    if not cycles:
         raise ModelError(f"{what} lacks a cycle of its training; see embeddings/proposer/recipe.toml")
     first = 0
-    for number, cycle in enumerate(plan["training"]["cycles"], 1):
+    for number, cycle in enumerate(_tables(cycles, "[[training.cycles]]", what), 1):
         lacks = ", ".join(name for name in CYCLE if name not in cycle)
         if lacks:
             raise ModelError(f"{what} lacks {lacks} in cycle {number} of its training")
+        for name, right, kind in (
+            ("to_step", is_whole, "a whole number"),
+            ("fall", is_whole, "a whole number"),
+            ("rate", is_finite, "a number"),
+        ):
+            if not right(cycle[name]):
+                raise ModelError(
+                    f"{name} in cycle {number} of the training of {what} is {kind}, got {cycle[name]!r}"
+                )
         if cycle["to_step"] <= first:
             raise ModelError(
                 f"{what} ends cycle {number} of its training at step {cycle['to_step']}; it begins at {first}"
             )
         first = cycle["to_step"]
+
+
+def _check_phases(phases: Any, what: str) -> None:
+    """Without a phase at step 0 there is nothing to make the first samples of."""
+    before = -1
+    for number, phase in enumerate(_tables(phases, "[[phase]]", what), 1):
+        if lacks := ", ".join(name for name in PHASE if name not in phase):
+            raise ModelError(f"{what} lacks {lacks} in phase {number}; see embeddings/proposer/recipe.toml")
+        begins = phase["from_step"]
+        if not is_whole(begins) or begins <= before or (number == 1 and begins):
+            wanted = "0, as that of the first" if number == 1 else f"a whole number from {before + 1} on"
+            raise ModelError(f"from_step in phase {number} of {what} is {wanted}, got {begins!r}")
+        before = begins
+
+
+def _tables(value: Any, name: str, what: str) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(table, dict) for table in value):
+        raise ModelError(f"{what} has {name} as a list of tables, got {value!r:.60}")
+    return value
 
 
 def phase_at(recipe: dict[str, Any], step: int) -> dict[str, Any]:

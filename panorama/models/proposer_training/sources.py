@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,9 +14,13 @@ from numpy.typing import NDArray
 
 from panorama.errors import ModelError
 from panorama.models.proposer_training.cutouts import from_plain_background, from_polygon, from_segmentation
+from panorama.models.training.tables import BOX, box_of, rows_of
 
 PERMITTED_CLIPS = ("bottles", "bunny", "chaplin", "flies", "flower", "friday", "highway", "nasa", "robot")
 """Clips without an entity of the evaluation; every other .mp4 is for judging and never trained on."""
+
+WHO = "a proposer's training"
+"""What needs the tables of the data folder, in errors."""
 
 LABELLED, SILENT, BACKDROP = 0, 1, 2
 """What is known of a picture: all its things have boxes; nothing; it shows no thing in particular."""
@@ -216,10 +219,9 @@ def pick(rng: np.random.Generator, files: list[str], most: int) -> list[str]:
 def read_images(data: Path) -> dict[str, list[str]]:
     """Files of images/ by kind: 'backdrop', 'iconic', 'logos' or the source's name."""
     found: dict[str, list[str]] = {"backdrop": [], "iconic": []}
-    with (data / "images" / "labels.csv").open(encoding="utf-8", newline="") as table:
-        for row in csv.DictReader(table):
-            kind = {"background": "backdrop", "iconic": "iconic"}.get(row["identity"], row["source"])
-            found.setdefault(kind, []).append(row["file"])
+    for row in rows_of(data / "images" / "labels.csv", ("file", "source", "identity"), WHO):
+        kind = {"background": "backdrop", "iconic": "iconic"}.get(row["identity"], row["source"])
+        found.setdefault(kind, []).append(row["file"])
     logos = [p.relative_to(data).as_posix() for p in (data / "images" / "logos").rglob("*.png")]
     found["logos"] = sorted(logos)
     return {kind: permitted(files) for kind, files in found.items()}
@@ -228,19 +230,17 @@ def read_images(data: Path) -> dict[str, list[str]]:
 def read_boxes(data: Path) -> dict[str, NDArray[np.float32]]:
     """The labelled pictures that may be trained on, and their boxes in pixels of the stored file."""
     found: dict[str, list[list[float]]] = {}
-    with (data / "boxes" / "boxes.csv").open(encoding="utf-8", newline="") as table:
-        for row in csv.DictReader(table):
-            found.setdefault(row["file"], []).append([float(row[k]) for k in ("x1", "y1", "x2", "y2")])
+    for row in rows_of(path := data / "boxes" / "boxes.csv", ("file", *BOX), WHO):
+        found.setdefault(row["file"], []).append(list(box_of(row, path)))
     return {file: np.array(found[file], np.float32) for file in permitted(found)}
 
 
 def read_polygons(data: Path) -> dict[str, list[NDArray[np.float32]]]:
     """The outlines (V, 2), normalised to the picture, of the pictures that may be trained on."""
     found: dict[str, list[NDArray[np.float32]]] = {}
-    with (data / "boxes" / "polygons.csv").open(encoding="utf-8", newline="") as table:
-        for row in csv.DictReader(table):
-            points = np.array(row["polygon_xy_normalised"].split(), np.float32).reshape(-1, 2)
-            found.setdefault(row["file"], []).append(points)
+    for row in rows_of(data / "boxes" / "polygons.csv", ("file", "polygon_xy_normalised"), WHO):
+        points = np.array(row["polygon_xy_normalised"].split(), np.float32).reshape(-1, 2)
+        found.setdefault(row["file"], []).append(points)
     return {file: found[file] for file in permitted(found)}
 
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from panorama.errors import PanoramaError, UsageError
-from panorama.models.interrupts import INTERRUPTED, training_in
+from panorama.models.interrupts import INTERRUPTED, refuse_trained, training_in
 from panorama.models.training.train import train
 
 
@@ -50,6 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--threads", type=int)
     given = parser.parse_args(arguments)
     try:
+        if not given.resume:
+            refuse_trained(given.out)
         with training_in(given.out, lambda line: print(line, file=sys.stderr)):
             result = train(
                 given.recipe,

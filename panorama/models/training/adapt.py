@@ -6,7 +6,6 @@ three parts: things to learn from, things that choose the share, and things that
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 import time
@@ -33,6 +32,7 @@ from panorama.models.training.moments import at_once
 from panorama.models.training.plot import plot_shares
 from panorama.models.training.sources import data_folder, read_picture, shrink
 from panorama.models.training.split import CHOOSE, GUESSED, JUDGE, LEARN
+from panorama.models.training.tables import rows_of
 from panorama.models.training.turning import (
     Held,
     Seen,
@@ -121,6 +121,8 @@ def adapt(
     (out / LOG).write_text("".join(json.dumps(row) + "\n" for row in chosen.tried), encoding="utf-8")
     plot_shares(chosen.tried, out / PLOT)
     say(_verdict(result, deepest, chosen.share, after[deepest]))
+    if not helps and (out / WEIGHTS).is_file():
+        say(f"{out} still holds the model of an earlier training; nothing of this data is in it")
     return result
 
 
@@ -181,15 +183,12 @@ def read_parts(
     """The learning, choosing and judging parts of a labelled-csv source, embedded by the model.
 
     Raises:
-        UsageError: its data folder was not given, or a part is empty or finds nothing.
+        UsageError: its data folder was not given, its table cannot be read or lacks a column, or a part is
+            empty or finds nothing.
         BadImage: a picture cannot be read.
     """
     root = data_folder(data, table["data"], "the recipe")
-    try:
-        with (root / table["csv"]).open(newline="", encoding="utf-8") as lines:
-            rows = list(csv.DictReader(lines))
-    except OSError as exc:
-        raise UsageError(f"{root / table['csv']} cannot be read: {exc.strerror}") from exc
+    rows = list(rows_of(root / table["csv"], ("file", "class", "held"), "the recipe"))
     _refuse_timeless(rows, root / table["csv"])
     parts = {
         part: _at_most([row for row in rows if row.get("held") == part]) for part in (LEARN, CHOOSE, JUDGE)

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from panorama.errors import UsageError
+from panorama.json_text import parsed_json
 from panorama.models.base import Image
 from panorama.models.training.begun import facts_of, refuse_another
 from panorama.models.training.copies import size_of
@@ -33,6 +34,7 @@ from panorama.models.training.crew import Crew, Stop, crew
 from panorama.models.training.sources import Item
 from panorama.models.training.teacher import Teacher
 from panorama.models.training.views import make_view
+from panorama.models.weights import write_whole
 
 CELLS = 16
 SAMPLE = 64
@@ -125,18 +127,18 @@ def build_bank(
         taught_by: a digest of the teacher.
 
     Raises:
-        UsageError: there are no pictures, or the folder holds a bank of other pictures, or one made in
-            another way.
+        UsageError: there are no pictures, or the folder holds a bank of other pictures, one that was made
+            in another way, or one whose lists are damaged.
     """
     if not items:
         raise UsageError("the recipe's sources hold no picture; check the data folders")
     out.mkdir(parents=True, exist_ok=True)
     listing = [{"source": i.source, "label": i.label, "instance": i.instance} for i in items]
     index = out / "items.json"
-    if index.is_file() and json.loads(index.read_text(encoding="utf-8")) != listing:
+    if index.is_file() and _json_of(index, out) != listing:
         raise UsageError(f"{out} holds views of other pictures; give another folder or delete it")
     _refuse_other_views(out, bank_facts(items, plan, taught_by))
-    index.write_text(json.dumps(listing), encoding="utf-8")
+    write_whole(index, json.dumps(listing))
     shards = -(-len(items) * plan.rounds // plan.shard)
     missing = [number for number in range(shards) if not _shard_dir(out, number).is_dir()]
     if not missing and (out / BASIS).is_file():
@@ -171,8 +173,20 @@ def _refuse_other_views(out: Path, facts: Mapping[str, Any]) -> None:
                 f"{out}, of an earlier version, does not say how its views were made: delete it, and they"
                 " are made again"
             )
-        refuse_another(json.loads(made.read_text(encoding="utf-8")), facts, str(out))
-    made.write_text(json.dumps(facts, indent=1), encoding="utf-8")
+        refuse_another(_json_of(made, out), facts, str(out))
+    write_whole(made, json.dumps(facts, indent=1))
+
+
+def _json_of(path: Path, out: Path) -> Any:
+    """What a file of a bank holds.
+
+    Raises:
+        UsageError: it was cut off; this version writes such files whole.
+    """
+    try:
+        return parsed_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as exc:
+        raise UsageError(f"{path} cannot be read: {exc}; delete {out}, and its views are made again") from exc
 
 
 def _shard_dir(out: Path, number: int) -> Path:

@@ -7,7 +7,10 @@ were things, none would be close to such a crop, and two of them would pass for 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import cv2
@@ -39,26 +42,64 @@ PART_SIDE = 128
 
 
 def cohort_items(items: Sequence[Item], size: int = COHORT_SIZE, seed: int = 0) -> list[Item]:
-    """At most `size` items, one per class or instance, from the sources in turn; no transparent files."""
-    rng = np.random.default_rng(seed)
-    queues: dict[str, list[Item]] = {}
-    seen: set[str] = set()
-    for i in rng.permutation(len(items)):
-        item = items[i]
-        identity = item.label or f"{item.source}#{item.instance}"
-        if identity not in seen and not (
-            item.pixels is None and item.path is not None and _transparent(item)
-        ):
-            seen.add(identity)
-            queues.setdefault(item.source, []).append(item)
+    """At most `size` items, one per class or instance, taken from the sources in turn.
+
+    Of each, the first opaque one in an order drawn by the seed stands for it, and of a source those that come
+    last in this order are taken. Only pictures that may be among them are read: a training has thousands.
+    """
+    drawn = [items[i] for i in np.random.default_rng(seed).permutation(len(items))]
+
+    @cache
+    def opaque(place: int) -> bool:
+        return not _transparent(drawn[place])
+
+    queues: dict[str, list[tuple[int, list[int]]]] = {}  # by source; heaps of (-last place, places in order)
+    for places in _places(drawn):
+        if len({drawn[place].source for place in places}) > 1:
+            places = list(islice(filter(opaque, places), 1))
+        if places:
+            heapq.heappush(queues.setdefault(drawn[places[0]].source, []), (-places[-1], places))
+
+    def first(source: str) -> int:
+        """The first place of an opaque item of a source."""
+        places = sorted(place for _, some in queues[source] for place in some)
+        return next(filter(opaque, places), len(drawn))
+
     chosen: list[Item] = []
-    while len(chosen) < size and any(queues.values()):
-        chosen.extend(queue.pop() for queue in queues.values() if queue)
-    return chosen[:size]
+    waiting = [queues[source] for source in sorted(queues, key=first)]
+    while waiting and len(chosen) < size:
+        taken = (_last(queue, opaque) for queue in waiting)
+        chosen += islice((drawn[place] for place in taken if place is not None), size - len(chosen))
+        waiting = [queue for queue in waiting if queue]
+    return chosen
+
+
+def _places(drawn: Sequence[Item]) -> Iterator[list[int]]:
+    """For each class or instance, the places of its items in order, each file once."""
+    found: dict[str, dict[object, int]] = {}
+    for place, item in enumerate(drawn):
+        identity = item.label or f"{item.source}#{item.instance}"
+        found.setdefault(identity, {}).setdefault(place if item.path is None else item.path, place)
+    return (list(places.values()) for places in found.values())
+
+
+def _last(queue: list[tuple[int, list[int]]], opaque: Callable[[int], bool]) -> int | None:
+    """Take from a heap the place of what stands for a class or instance, the last of all; None without one.
+
+    Until its pictures are read, any of its places may be the one: the last of them is a bound.
+    """
+    while queue:
+        _, places = heapq.heappop(queue)
+        place = next(filter(opaque, places), None)
+        if place is not None and place == places[-1]:
+            return place
+        if place is not None:
+            heapq.heappush(queue, (-place, [place]))
+    return None
 
 
 def _transparent(item: Item) -> bool:
-    return item.load().shape[2] == 4
+    return item.pixels is None and item.path is not None and item.load().shape[2] == 4
 
 
 def cohort_pictures(items: Sequence[Item], seed: int = 0) -> list[Image]:

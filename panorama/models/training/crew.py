@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 import cv2
 
 from panorama.errors import ModelError
-from panorama.models.interrupts import interrupts_ignored
+from panorama.models.interrupts import interrupts_delayed
 
 MOST_THREADS = 2
 """With more workers than this, they are processes. Threads take turns running Python: on two cores, two make
@@ -83,7 +83,7 @@ def crew(work: Work, count: int, scratch: Path) -> Iterator[Crew]:
     try:
         given = shared, _write(work, shared), stopped
         with _ended(ProcessPoolExecutor(count, context, _begin, given), stopped) as pool:
-            yield Crew(pool, _call_mine, interrupts_ignored)
+            yield Crew(pool, _call_mine, interrupts_delayed)
     except BrokenProcessPool as exc:
         raise ModelError(
             f"one of {count} processes was killed, maybe because memory ran out; fewer --threads need less"

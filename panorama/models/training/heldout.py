@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from panorama.models.precision import mixed
 from panorama.models.retrieval import at_most_per_label, retrieval_scores
 from panorama.models.training.copies import came_before
 from panorama.models.training.loop import to_input
-from panorama.models.training.sources import read_picture
+from panorama.models.training.sources import labelled_rows, read_picture
 from panorama.models.training.split import held_out, row_held_out
 from panorama.pictures.pixels import PICTURE_SUFFIXES
 
@@ -59,12 +58,8 @@ def held_out_pictures(
     for table in tables:
         root = data[table["data"]]
         if table["kind"] == "labelled-csv":
-            with (root / table["csv"]).open(newline="", encoding="utf-8") as lines:
-                rows = [
-                    r
-                    for r in csv.DictReader(lines)
-                    if r["source"] == table["name"] and r["identity"] == "class"
-                ]
+            named = (row for row in labelled_rows(table, root) if row["source"] == table["name"])
+            rows = [row for row in named if row["identity"] == "class"]
             kept = [(root / row["file"], row["class"]) for row in rows if row_held_out(row)]
         elif table["kind"] == "folders" and table.get("labels") and table.get("hold_out", True):
             base = root / table.get("path", ".")

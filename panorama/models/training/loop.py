@@ -35,6 +35,7 @@ from panorama.models.training.optimise import (
     restore_state,
     state_tensors,
 )
+from panorama.models.training.plot import end_last_line
 from panorama.models.training.recipe import table_of
 
 LOG = "log.jsonl"
@@ -350,6 +351,7 @@ def run_training(
     """Train to the last step; False if `stop_at` (time.monotonic) passed first. Logs to `out`/log.jsonl."""
     settings = run.settings
     saved = time.monotonic()
+    end_last_line(out / LOG)
     with (out / LOG).open("a", encoding="utf-8") as log:
 
         def note(row: dict[str, Any]) -> None:
@@ -365,7 +367,7 @@ def run_training(
             last, now = run.step == settings.steps, time.monotonic()
             logged = run.step % LOG_EVERY == 0 or last
             measured = measure is not None and (run.step % settings.measure_every == 0 or last)
-            stopped = stop_at is not None and now > stop_at
+            stopped = stop_at is not None and now > stop_at and not last
             saving = stopped or now - saved > settings.checkpoint_minutes * 60
             # Wait for a GPU only if a loss that is NaN would be logged, measured or saved.
             if logged or measured or saving or run.device.type == CPU:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +11,31 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.json_text import parsed_json
+
 WIDTH, HEIGHT, MARGIN = 900, 360, 48
 COLORS = ((31, 119, 180), (214, 39, 40), (44, 160, 44), (148, 103, 189), (255, 127, 14), (23, 190, 207))
 PANELS = (("loss", "imitate", "relate", "local"), ("map", "r_at_1"))
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The rows of a log.jsonl, up to the first line that is not JSON, as a crash may leave."""
+    """The rows of a log.jsonl, without lines that are not JSON, as a crash may leave."""
     rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        with suppress(ValueError):
+            row = parsed_json(line)
+            if isinstance(row, dict):
+                rows.append(row)
     return rows
+
+
+def end_last_line(path: Path) -> None:
+    """End the last line of a log that a crash cut off: the next row would be lost with it."""
+    if path.is_file() and path.stat().st_size:
+        with path.open("r+b") as log:
+            log.seek(-1, os.SEEK_END)
+            if log.read(1) != b"\n":
+                log.write(b"\n")
 
 
 def series(rows: list[dict[str, Any]], prefix: str, axis: str = "step") -> dict[str, NDArray[np.float64]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from panorama.errors import BadImage, UsageError
 from panorama.models.base import Image
 from panorama.models.training.split import check_clips, held_out, row_held_out
+from panorama.models.training.tables import BOX, box_of, rows_of
 from panorama.pictures.pixels import PICTURE_SUFFIXES, read_pixels
 
 ReadFrames = Callable[[Path, float], Iterator[Image]]
@@ -91,9 +91,13 @@ def shrink(picture: NDArray[np.uint8], longest: int = LONGEST_SIDE) -> NDArray[n
 
 
 def labelled_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
-    """Pictures listed in a CSV with file, source, class and identity, without held-out classes."""
+    """Pictures listed in a CSV with file, source, class and identity; held-out classes are left out.
+
+    Raises:
+        UsageError: the table cannot be read, or lacks a column.
+    """
     items = []
-    for row in _read_csv(table, root):
+    for row in labelled_rows(table, root):
         if row["source"] != table["name"]:
             continue
         by_class = row["identity"] in ("class", "iconic")
@@ -121,16 +125,21 @@ def folders(table: Mapping[str, Any], root: Path) -> list[Item]:
 def boxes_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
     """Boxes of a CSV with file, x1, y1, x2, y2, class, as pictures.
 
-    Files whose path contains `without`, classes in `without_classes` and boxes below `min_side` are left out.
+    Left out are files whose path contains `without`, and classes in `without_classes`.
+
+    Raises:
+        UsageError: the table cannot be read, lacks a column, or has a box that is none.
+        BadImage: a file cannot be read as a picture.
     """
     items: list[Item] = []
     loaded: dict[str, NDArray[np.uint8]] = {}
-    for number, row in enumerate(_read_csv(table, root)):
+    path = root / table["csv"]
+    for number, row in enumerate(rows_of(path, ("file", "class", *BOX), f"source {table['name']!r}")):
         if table.get("without") and table["without"] in row["file"]:
             continue
         if row["class"] in table.get("without_classes", ()):
             continue
-        box = (float(row["x1"]), float(row["y1"]), float(row["x2"]), float(row["y2"]))
+        box = box_of(row, path)
         if min(box[2] - box[0], box[3] - box[1]) < table.get("min_side", 16):
             continue
         if row["file"] not in loaded:
@@ -168,26 +177,17 @@ def clips(table: Mapping[str, Any], root: Path, read_frames: ReadFrames | None) 
     return items
 
 
-def _read_csv(table: Mapping[str, Any], root: Path) -> Iterator[dict[str, str]]:
-    """The rows of a source's table.
-
-    Raises:
-        UsageError: the file does not exist.
-    """
-    path = root / table["csv"]
-    if not path.is_file():
-        raise UsageError(
-            f"source {table['name']!r} needs {path}, which is not there; correct csv or the data folder"
-        )
-    with path.open(newline="", encoding="utf-8") as lines:
-        yield from csv.DictReader(lines)
+def labelled_rows(table: Mapping[str, Any], root: Path) -> Iterator[dict[str, str]]:
+    """The rows of a labelled table, those of other sources, too; UsageError where it lacks a column."""
+    columns = ("file", "source", "class", "identity")
+    yield from rows_of(root / table["csv"], columns, f"source {table['name']!r}")
 
 
 def _named(table: Mapping[str, Any], root: Path) -> str:
     """For the error of a labelled-csv source without pictures: the sources its table names; else ''."""
     if table["kind"] != "labelled-csv":
         return ""
-    names = sorted({row["source"] for row in _read_csv(table, root)})
+    names = sorted({row["source"] for row in labelled_rows(table, root)})
     return f": {table['csv']} has pictures of {', '.join(names) or 'nothing'}"
 
 

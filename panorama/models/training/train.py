@@ -93,8 +93,6 @@ def train(
     text = effective(recipe, given)
     place = choose_device(device)
     out.mkdir(parents=True, exist_ok=True)
-    if not resume:
-        (out / LOG).unlink(missing_ok=True)
 
     views = out / "bank"
     items = gather(plan.get("source", []), data, read_frames)
@@ -112,7 +110,9 @@ def train(
     measure = make_measure(held, mean, std, side)
     if resume:
         run.resume(out)
-    elif measure is not None:
+    else:
+        (out / LOG).unlink(missing_ok=True)  # not before: all that may refuse this training has had its say
+    if not resume and measure is not None:
         run.before = _told("before", measure(run.average))
     count = len(run.lessons.places)
     say(f"{count} views of {run.lessons.count} identities; step {run.step} of {settings.steps}")

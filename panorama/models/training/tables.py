@@ -1,0 +1,62 @@
+"""A CSV of training pictures enters; its rows leave, or an error that names what it lacks."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from panorama.errors import UsageError
+
+BOX = ("x1", "y1", "x2", "y2")
+"""Columns of a box, in pixels."""
+
+
+def rows_of(path: Path, columns: Sequence[str], who: str) -> Iterator[dict[str, str]]:
+    """The rows of a table with a line of names, each with a value in all of some columns.
+
+    Args:
+        who: what needs the table, as an error calls it.
+
+    Raises:
+        UsageError: it cannot be read, lacks a column, or a row is too short.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8") as lines:
+            table = csv.DictReader(lines)
+            names = table.fieldnames or ()
+            if missing := [name for name in columns if name not in names]:
+                raise UsageError(
+                    f"{path} lacks the column {', '.join(missing)}, which {who} needs; its first line names"
+                    f" {', '.join(names) or 'nothing'}: add the column there and in all rows"
+                )
+            for row in table:
+                if short := [name for name in columns if row[name] is None]:
+                    raise UsageError(
+                        f"{path}, line {table.line_num}: the row ends before {', '.join(short)}; complete it"
+                    )
+                yield row
+    except OSError as exc:
+        why = "is not there" if isinstance(exc, FileNotFoundError) else f"cannot be read: {exc.strerror}"
+        raise UsageError(
+            f"{who} needs {path}, which {why}; correct csv in the recipe, or the data folder"
+        ) from exc
+    except (UnicodeDecodeError, csv.Error) as exc:
+        raise UsageError(f"{path} cannot be read as CSV in UTF-8: {exc}; save it so") from exc
+
+
+def box_of(row: Mapping[str, str], path: Path) -> tuple[float, float, float, float]:
+    """The box of a row, x1, y1, x2, y2 in pixels.
+
+    Raises:
+        UsageError: one of them is no finite number.
+    """
+    try:
+        x1, y1, x2, y2 = (float(row[name]) for name in BOX)
+    except ValueError:
+        x1 = y1 = x2 = y2 = math.nan
+    if not all(map(math.isfinite, (x1, y1, x2, y2))):
+        given = ", ".join(f"{name} = {row[name]!r}" for name in BOX)
+        raise UsageError(f"{path}: the box of {row['file']} is four numbers of pixels, got {given}")
+    return x1, y1, x2, y2
