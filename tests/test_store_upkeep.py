@@ -273,20 +273,6 @@ def test_compaction_keeps_one_vector_where_two_processes_wrote_it(store):
     assert file.rows == 3 and pq.read_table(file.path)["crop_id"].to_pylist() == ids.tolist()
 
 
-def test_vectors_that_two_processes_wrote_hide_no_crop_without_one(store):
-    """As many vectors as crops were taken for one each: no query said that the video is not searched."""
-    for name in ("a.mp4", "b.mp4"):
-        index(store, name, tracks=4, exits=())
-    first, second = (pack_ids(segment, np.arange(4)) for segment in (1, 2))
-    for some in (first[:2], first[:2], second[:3], second[3:]):
-        with store.append_embeddings(MODEL, 1) as writer:
-            writer.add(some, some, unit_vectors(len(some)))
-            writer.commit()
-    assert store.snapshot().unembedded(MODEL).tolist() == [1] == lacking(store, MODEL, 1)
-    store.compact()
-    assert store.snapshot().unembedded(MODEL).tolist() == [1]
-
-
 def test_crops_are_read_by_id_and_by_segment(store):
     for k in range(2):
         index(store, f"{k}.mp4", seed=k)

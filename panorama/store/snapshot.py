@@ -28,9 +28,8 @@ from panorama.store.catalog.seen import SeenPlaces, live_places
 from panorama.store.catalog.zones import Zone
 from panorama.store.files.layout import Place
 from panorama.store.files.locks import FileLock
-from panorama.store.files.lost import ListedFile
 from panorama.store.files.own_names import check_data_files
-from panorama.store.files.schema import CUT, ENDS_SHAPE, TABLES, pack_ids, segment_of
+from panorama.store.files.schema import CUT, ENDS_SHAPE, TABLES, pack_ids
 
 VIDEOS = pa.schema(
     [
@@ -69,7 +68,7 @@ SELECT path, file_id, row_count, model_hash, exit, dim FROM files
 WHERE retired_version IS NULL AND table_name = 'embeddings' ORDER BY file_id
 """
 _SEGMENT_ROWS = """
-SELECT f.model_hash, f.exit, fs.segment_id, sum(fs.row_count), count(*) FROM files f
+SELECT f.model_hash, f.exit, fs.segment_id, sum(fs.row_count) FROM files f
 JOIN file_segments fs ON fs.file_id = f.file_id JOIN segments s ON s.segment_id = fs.segment_id
 WHERE f.retired_version IS NULL AND f.table_name IN ('crops', 'embeddings') AND s.state = 'live'
 GROUP BY f.model_hash, f.exit, fs.segment_id ORDER BY f.model_hash, f.exit, fs.segment_id
@@ -107,11 +106,6 @@ class DataFile:
         """The file name."""
         return self.path.rpartition("/")[2]
 
-    def crop_ids(self) -> NDArray[np.int64]:
-        """(rows,) the crop of each row of crops or embeddings; raises as `ListedFile`."""
-        with ListedFile(self.path) as parquet:
-            return parquet.read(columns=["crop_id"]).column("crop_id").to_numpy()
-
 
 @dataclass(frozen=True, slots=True)
 class Holding:
@@ -120,12 +114,10 @@ class Holding:
     Attributes:
         segments: (S,) int32, ascending.
         rows: (S,) int64.
-        files: (S,) int64, how many files hold them. If there are several, a row may be there twice.
     """
 
     segments: NDArray[np.int32]
     rows: NDArray[np.int64]
-    files: NDArray[np.int64]
 
     @property
     def total(self) -> int:
@@ -209,24 +201,12 @@ class Snapshot:
         return self.holdings.get((model_hash, exit), _NOTHING)
 
     def unembedded(self, model_hash: str) -> NDArray[np.int32]:
-        """(S,) live segments with a crop that has no vector at a model's first exit.
-
-        Raises:
-            LibraryDamaged: a file of vectors cannot be read; only those of segments in several are.
-        """
-        crops, held = self.crops(), self.vectors(model_hash, 1)
-        counted = held.rows_of(crops.segments)
-        several = np.isin(crops.segments, held.segments[held.files > 1]) & (counted >= crops.rows)
-        if several.any():  # crops that were embedded twice may hide that others were not
-            files = self.embeddings[model_hash, 1]
-            found = segment_of(np.unique(np.concatenate([file.crop_ids() for file in files])))
-            doubtful = crops.segments[several]
-            starts, stops = (np.searchsorted(found, doubtful, side=side) for side in ("left", "right"))
-            counted[several] = stops - starts
-        return crops.segments[crops.rows > counted]
+        """(S,) live segments with fewer vectors at a model's first exit than crops, see `vectors`."""
+        crops = self.crops()
+        return crops.segments[crops.rows > self.vectors(model_hash, 1).rows_of(crops.segments)]
 
 
-_NOTHING = Holding(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64))
+_NOTHING = Holding(np.zeros(0, np.int32), np.zeros(0, np.int64))
 
 
 class Snapshots:
@@ -409,11 +389,11 @@ def _read_files(
 
 
 def _read_holdings(tx: Transaction) -> dict[tuple[str | None, int | None], Holding]:
-    grouped: dict[tuple[str | None, int | None], list[tuple[int, int, int]]] = defaultdict(list)
-    for model_hash, exit, *counts in tx.tuples(_SEGMENT_ROWS):
-        grouped[model_hash, exit].append(tuple(counts))
+    grouped: dict[tuple[str | None, int | None], list[tuple[int, int]]] = defaultdict(list)
+    for model_hash, exit, segment, rows in tx.tuples(_SEGMENT_ROWS):
+        grouped[model_hash, exit].append((segment, rows))
     holdings = {}
     for key, found in grouped.items():
-        columns = np.array(found, np.int64)  # (S, 3)
-        holdings[key] = Holding(columns[:, 0].astype(np.int32), columns[:, 1], columns[:, 2])
+        columns = np.array(found, np.int64)  # (S, 2)
+        holdings[key] = Holding(columns[:, 0].astype(np.int32), columns[:, 1])
     return holdings

@@ -245,7 +245,7 @@ def _first_of_each(
     have: NDArray[np.int64], files: Sequence[DataFile], known: Mapping[str, Rows]
 ) -> NDArray[np.bool_]:
     """For the rows of `files` in order: whether the crop appears for the first time."""
-    ids = [known[file.name].crop_ids if file.name in known else file.crop_ids() for file in files]
+    ids = [known[file.name].crop_ids if file.name in known else _crop_ids(file) for file in files]
     new = np.concatenate([have[:0], *ids])
     if len(new):
         have = have[(have >= new.min()) & (have <= new.max())]  # usually none: files of new videos
@@ -253,6 +253,11 @@ def _first_of_each(
     fresh = np.zeros(len(whole), np.bool_)
     fresh[np.unique(whole, return_index=True)[1]] = True
     return fresh[len(have) :]
+
+
+def _crop_ids(file: DataFile) -> NDArray[np.int64]:
+    with ListedFile(file.path) as parquet:
+        return parquet.read(columns=["crop_id"]).column("crop_id").to_numpy()
 
 
 def _open(
