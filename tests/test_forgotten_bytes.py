@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import Ran
 from fakes import Thing, write_album, write_film
-from store_samples import MODEL, check_whole, exemplar, index, jpeg, unit_vectors
+from store_samples import MODEL, check_whole, data_files, exemplar, index, jpeg, unit_vectors
 
 from panorama.errors import LibraryWriteError, PanoramaError
 from panorama.store import Snapshot, Store, pack_ids
@@ -285,7 +285,9 @@ def test_vectors_that_a_query_computed_before_do_not_come_back(store) -> None:
     assert deeper(store) == [*pack_ids(1, [1, 2]), *pack_ids(2, [0, 1, 2])]
     store.add_exemplars("cat", [exemplar()])
     store.forget_entity("cat", pack_ids(2, [0, 1, 2]))
+    files = data_files(store)
     assert kept_by_a_query(store, [2]) == 0
+    assert data_files(store) == files, "none without a row"
     assert deeper(store) == pack_ids(1, [1, 2]).tolist()
 
 

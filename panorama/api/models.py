@@ -39,8 +39,8 @@ class _Choice(Generic[Model]):
 
     def of(self, store: Store | None) -> Model:
         """The library's model; pass None for a library that does not exist yet."""
-        name = None if store is None else store.setting(self._setting)
         with self._lock:
+            name = None if store is None else store.setting(self._setting)
             if self._model is None or name != self._named:
                 self._model, self._named = self._late(name), name
             return self._model

@@ -198,11 +198,14 @@ class Intake:
             raise
         return reader
 
+    def gave_nothing(self, content: str) -> None:
+        """The file with this content that was under way is not indexed: the next one with it is examined."""
+        self._under_way.discard(content)
+
     def again(self, copy: Copy) -> None:
         """Examine a file once more, because the one before it with its content gave nothing."""
-        ticket, content = copy.ticket, copy.ticket.row.content_hash
-        self._under_way.discard(content)
-        self.elsewhere.append(Elsewhere(ticket.number, ticket.video, content))
+        ticket = copy.ticket
+        self.elsewhere.append(Elsewhere(ticket.number, ticket.video, ticket.row.content_hash))
 
     def _is_unchanged(self, known: KnownFile, state: tuple[int, int], sample: str | None) -> bool:
         """Whether a file still is the one that was indexed, and its rows are complete."""

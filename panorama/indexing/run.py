@@ -262,6 +262,7 @@ class _Run:
             except VideoError as exc:
                 job.error = exc
                 self._changed.add(ticket.row.content_hash)
+                self._intake.gave_nothing(ticket.row.content_hash)
         if job.error is not None or self._writer is None:
             self._abort()
             return failed(ticket.video, job.error or VideoError(f"{ticket.video.path} was not read"))

@@ -6,6 +6,7 @@ import hashlib
 import math
 import os
 import tomllib
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,9 +220,13 @@ def record_hashes(folder: Path) -> dict[str, str]:
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file of text beside its place and rename it: under its name lies the old text or the new."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    # Not the number of the process: threads share it, and so do processes in containers.
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     try:
-        part.write_text(text, encoding="utf-8")
+        with part.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

@@ -114,9 +114,8 @@ class Crowd:
     def _remove(self, draw: random.Random) -> None:
         for words in (("remove", "--yes", draw.choice(self.pieces).name), ("compact",)):
             done = subprocess.run(panorama(*words, library=self.library), capture_output=True, text=True)
-            # 1 and 2: the video is not there.
-            is_told = done.returncode in (0, 1, 2) and "Traceback" not in done.stderr
-            self._look(words[0], is_told, done.stderr)
+            is_absent = words[0] == "remove" and "UnknownVideo" in done.stderr
+            self._look(words[0], done.returncode == 0 or is_absent, done.stderr)
 
     def _look(self, who: str, is_fine: bool, told: str) -> None:
         if not is_fine or any(word in told for word in UNSOUND):

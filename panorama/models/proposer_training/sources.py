@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from panorama.errors import ModelError
 from panorama.models.proposer_training.cutouts import from_plain_background, from_polygon, from_segmentation
 from panorama.models.training.tables import BOX, box_of, rows_of
+from panorama.models.weights import write_whole
 
 PERMITTED_CLIPS = ("bottles", "bunny", "chaplin", "flies", "flower", "friday", "highway", "nasa", "robot")
 """Clips without an entity of the evaluation; every other .mp4 is for judging and never trained on."""
@@ -174,7 +175,7 @@ def build_store(data: Path, cache: Path, settings: dict[str, Any], say: Callable
     Packed.write(cutouts, cache / "cutouts")
     say(f"cut-outs: { {name: len(found) for name, found in cutout_groups.items()} }")
     index = {"settings": settings, "boxes": boxes, "groups": groups, "cutout_groups": cutout_groups}
-    (cache / "index.json").write_text(json.dumps(index), encoding="utf-8")
+    write_whole(cache / "index.json", json.dumps(index))
 
 
 def build_cutouts(

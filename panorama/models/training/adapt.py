@@ -122,7 +122,7 @@ def adapt(
     plot_shares(chosen.tried, out / PLOT)
     say(_verdict(result, deepest, chosen.share, after[deepest]))
     if not helps and (out / WEIGHTS).is_file():
-        say(f"{out} still holds the model of an earlier training; nothing of this data is in it")
+        say(f"{out} still holds the model of an earlier training; this one did not change it")
     return result
 
 

@@ -1,4 +1,4 @@
-"""A CSV of training pictures enters; its rows leave, or an error that names what it lacks."""
+"""A CSV of training pictures comes in; its rows go out, or an error that names what it lacks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rows_of(path: Path, columns: Sequence[str], who: str) -> Iterator[dict[str, 
         UsageError: it cannot be read, lacks a column, or a row is too short.
     """
     try:
-        with path.open(newline="", encoding="utf-8") as lines:
+        with path.open(newline="", encoding="utf-8-sig") as lines:
             table = csv.DictReader(lines)
             names = table.fieldnames or ()
             if missing := [name for name in columns if name not in names]:

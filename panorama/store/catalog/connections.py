@@ -51,7 +51,7 @@ class Connection(sqlite3.Connection):
     @property
     def is_outdated(self) -> bool:
         """Whether somebody has written since into a file that was taken for one that does not change."""
-        return self.frozen is not None and _state(self.frozen[0]) != self.frozen[1]
+        return self.frozen is not None and state_of(self.frozen[0]) != self.frozen[1]
 
 
 class Pool(sa.pool.Pool):
@@ -110,7 +110,7 @@ def connect(path: Path, writable: bool, disk_full: bool) -> Connection:
         _keep_log(connection)
         connection.execute("PRAGMA secure_delete = ON")
     else:
-        state = _state(path)
+        state = state_of(path)
         is_frozen = _is_frozen(path, disk_full)
         uri = f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if is_frozen else ''}"
         connection = cast(Connection, opened(uri, uri=True))
@@ -149,14 +149,14 @@ def _is_frozen(path: Path, disk_full: bool) -> bool:
     return not log.exists() and not os.access(path.parent, os.W_OK)
 
 
-def _state(path: Path) -> State:
-    """What changes whenever a catalog is written or opened for writing; () where it is gone."""
-    try:
-        found = path.stat()
-    except OSError:
-        return ()
-    try:
-        logged = log_of(path).stat().st_size
-    except OSError:
-        logged = -1
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, logged
+def state_of(path: Path) -> State:
+    """What changes whenever a catalog or its log is written, made or replaced; -1 for a missing file."""
+    found: list[int] = []
+    for file in (path, log_of(path)):
+        try:
+            state = file.stat()
+        except OSError:
+            found.append(-1)
+        else:
+            found += (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
+    return tuple(found)

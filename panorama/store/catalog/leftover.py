@@ -18,7 +18,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from panorama.errors import LibraryDamaged
-from panorama.store.catalog.connections import log_of
+from panorama.store.catalog.connections import log_of, state_of
 
 APART_SECONDS = 1.0
 """File times at least this far apart are not from the same moment."""
@@ -30,7 +30,7 @@ _FRAME = struct.Struct(">I 4x 8s 8x")
 
 
 SETTLED_SECONDS = 0.05
-"""Longer than any clock of a file system takes from one time to the next."""
+"""Longer than the clocks of ext4, XFS and APFS take from one time to the next."""
 
 
 def check_log(catalog: Path) -> None:
@@ -40,28 +40,15 @@ def check_log(catalog: Path) -> None:
     been left alone from before the first look until after a second one.
     """
     log = log_of(catalog)
-    before = _states(catalog, log)
+    before = state_of(catalog)
     if not _is_of_another(catalog, log):
         return
     time.sleep(SETTLED_SECONDS)
-    if _states(catalog, log) == before and _is_of_another(catalog, log) and _states(catalog, log) == before:
+    if state_of(catalog) == before and _is_of_another(catalog, log) and state_of(catalog) == before:
         raise LibraryDamaged(
             f"{catalog} lies beside the log {log.name} of another catalog, as after restoring a backup over a"
             f" library whose process was killed; to use the backup, delete {log} and {catalog.name}-shm"
         )
-
-
-def _states(*paths: Path) -> list[tuple[int, int, int] | None]:
-    """For each file what changes when it is written or replaced; None if it is not there."""
-    found: list[tuple[int, int, int] | None] = []
-    for path in paths:
-        try:
-            state = path.stat()
-        except OSError:
-            found.append(None)
-        else:
-            found.append((state.st_ino, state.st_size, state.st_mtime_ns))
-    return found
 
 
 def _is_of_another(catalog: Path, log: Path) -> bool:

@@ -340,6 +340,8 @@ class EmbeddingsWriter:
             stored, listing = crops.find(self._place, crop_ids)
             if not stored.all():
                 crop_ids = crop_ids[stored]
+                if not len(crop_ids):
+                    break
                 files = self._rewrite(crop_ids)
             with self._place.catalog.write() as tx:
                 # Otherwise crops may be gone since. Erasing lists other files of crops before it looks for
