@@ -8,7 +8,6 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker
 from pathlib import Path
 
 from safetensors import safe_open
@@ -114,6 +113,8 @@ def interrupts_delayed() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or before is None:
         yield  # only the main thread may change it, and only what was set by Python can be set back
         return
+    from multiprocessing import resource_tracker  # only who starts processes needs it
+
     resource_tracker.ensure_running()  # which unblocks SIGINT where it starts itself
     came: list[int] = []
     signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
