@@ -17,7 +17,7 @@ from panorama.models.device import choose_device
 from panorama.models.folded import Tensors
 from panorama.models.late import EXITS, cohort_of, net_facts, net_hash
 from panorama.models.precision import Precision, choose, why_no_int8
-from panorama.models.ranges import Ranges, measure, read_ranges
+from panorama.models.ranges import Ranges, measure, ranges_for
 from panorama.models.weights import WEIGHTS, ModelFolder
 
 BATCH = 96
@@ -83,8 +83,7 @@ class PanoramaNet(Embedder):
             self._color_axes = tensors.pop("color.axes")  # (COLOR_DIM, color_dim)
         except KeyError as exc:
             raise ModelError(f"the weights in {folder.path} are not PanoramaNet's: they lack {exc}") from exc
-        in_floats = precision not in (None, "auto", "int8")  # so damaged ranges can be measured again
-        ranges, lacking = ({}, "") if in_floats else read_ranges(folder)
+        ranges, lacking = ranges_for(folder, precision)
         self.device = choose_device(device)
         self.precision = choose(precision, lambda: lacking or why_no_int8(), self.device)
         self.network = self._network(tensors, ranges)

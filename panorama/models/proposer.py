@@ -20,7 +20,7 @@ from panorama.models.late_proposer import CANDIDATES, GREY, MAX_ENLARGE, Proposa
 from panorama.models.points import boxes_at
 from panorama.models.precision import Precision, choose, why_no_int8
 from panorama.models.proposer_shape import Shape
-from panorama.models.ranges import Ranges, measure, read_ranges
+from panorama.models.ranges import Ranges, measure, ranges_for
 from panorama.models.weights import WEIGHTS, ModelFolder, open_model
 from panorama.models.zooming import propose_zoomed
 from panorama.regions import DETECTOR, Regions, suppress
@@ -77,8 +77,7 @@ class PanoramaProposer(Proposer):
         self.name = folder.name
         self._folder = folder
         self.device = choose_device(device)
-        in_floats = precision not in (None, "auto", "int8")  # so damaged ranges can be measured again
-        ranges, lacking = ({}, "") if in_floats else read_ranges(folder)
+        ranges, lacking = ranges_for(folder, precision)
         self.precision = choose(precision, lambda: lacking or why_no_int8(), self.device)
         self.network = _network(folder, self.precision, self.device, ranges)
         self.hash = self.settings.hash(folder)

@@ -35,6 +35,14 @@ Ranges = dict[str, float]
 """Name of a layer -> its largest output; with ':in' appended, its largest input."""
 
 
+def ranges_for(folder: ModelFolder, precision: str | None) -> tuple[Ranges, str]:
+    """`read_ranges`, or none if a precision in floating point is asked for.
+
+    So a model whose ranges are damaged can be loaded, and its ranges measured again.
+    """
+    return ({}, "") if precision not in (None, "auto", "int8") else read_ranges(folder)
+
+
 def read_ranges(folder: ModelFolder) -> tuple[Ranges, str]:
     """The ranges of a model's layers and '', or {} and why there are none for its weights.
 
