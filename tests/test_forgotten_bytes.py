@@ -367,18 +367,51 @@ def test_codes_of_a_removed_video_go_too(store) -> None:
     assert not list((store.path / "index").rglob("i[0-9]*.*"))
 
 
-def test_codes_that_were_being_made_when_a_video_was_removed_go_when_they_are_done(store) -> None:
-    """`index` trains for minutes in a large library, from what it saw when it began."""
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda store: store.remove_videos(["1.mp4"]),
+        lambda store: store.forget_entity("cat", pack_ids(2, [0])),
+    ],
+)
+@pytest.mark.parametrize("merged", [False, True])
+def test_codes_that_are_being_made_when_crops_are_erased_are_not_stored(store, change, merged) -> None:
+    """`index` trains for minutes in a large library, from what it saw when it began.
+
+    What was forgotten meanwhile came back in the codes, and stayed.
+    """
     for number in range(2):
         index(store, f"{number}.mp4", seed=number, tracks=300)
+    store.add_exemplars("cat", [exemplar()])
+    if merged:
+        store.compact()
     with Store.open(store.path) as other:
         before = other.snapshot()
         table = searched(other, before)
-        store.remove_videos(["1.mp4"])
-        VectorIndex(table, flat_rows=100, exact_rows=10, build=True)
-        assert list((store.path / "index").rglob("i[0-9]*.*"))
-        other.drop_outdated(before)
-    assert not list((store.path / "index").rglob("i[0-9]*.*"))
+        changes = [change]
+
+        def wait() -> None:
+            if changes:
+                changes.pop()(store)
+
+        VectorIndex(
+            table,
+            flat_rows=100,
+            exact_rows=10,
+            build=True,
+            wait=wait,
+            is_stored=lambda: other.is_stored(before),
+        )
+    assert not changes and not list((store.path / "index").rglob("i[0-9]*.*"))
+
+
+def test_codes_that_are_being_made_while_other_videos_come_are_stored(store) -> None:
+    index(store, "0.mp4", tracks=300)
+    before = store.snapshot()
+    table = searched(store, before)
+    index(store, "1.mp4", seed=1)
+    VectorIndex(table, flat_rows=100, exact_rows=10, build=True, is_stored=lambda: store.is_stored(before))
+    assert list((store.path / "index").rglob("i[0-9]*.*"))
 
 
 def test_codes_stay_where_a_video_is_indexed_anew(store) -> None:
@@ -387,7 +420,6 @@ def test_codes_stay_where_a_video_is_indexed_anew(store) -> None:
         index(store, f"{number}.mp4", seed=number, tracks=300)
     VectorIndex(searched(store), flat_rows=100, exact_rows=10, build=True)
     index(store, "1.mp4", settings="6 fps", seed=1, tracks=300)
-    store.drop_outdated(store.snapshot())
     later(store)
     store.add_exemplars("cat", [exemplar()])
     assert list((store.path / "index").rglob("i[0-9]*.*"))

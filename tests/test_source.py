@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from store_samples import MODEL, index, unit_vectors
+from store_samples import MODEL, exemplar, index, unit_vectors
 
 from panorama.answering.source import SnapshotVectors
 from panorama.indexing.run import COMPACT_FILES, finish
@@ -50,6 +50,25 @@ def test_only_the_exit_that_matching_begins_at_gets_an_index(
         folders = [folder.name for folder in (tmp_path / "library" / "index").iterdir()]
     assert built == indexed
     assert sorted(int(name.rsplit("-e", 1)[1]) for name in folders) == cached
+
+
+def test_an_index_over_crops_that_were_erased_meanwhile_is_not_stored(tmp_path: Path, monkeypatch) -> None:
+    asked = []
+
+    class Noted(vectors_module.VectorIndex):
+        def __init__(self, table, build=False, is_stored=None, **more) -> None:
+            super().__init__(table, **more)
+            if build:
+                asked.append(is_stored)
+
+    monkeypatch.setattr("panorama.answering.source.VectorIndex", Noted)
+    with Store.create(tmp_path / "library") as store:
+        index(store, "a.mp4", exits=(1,))
+        store.add_exemplars("cat", [exemplar()])
+        finish(store, SimpleNamespace(hash=MODEL, exits=1))
+        assert [is_stored() for is_stored in asked] == [True]
+        store.forget_entity("cat", pack_ids(1, [0]))
+        assert [is_stored() for is_stored in asked] == [False]
 
 
 def test_crops_that_two_processes_took_deeper_at_once_do_not_stand_for_others(tmp_path: Path) -> None:

@@ -105,7 +105,12 @@ class SnapshotVectors:
         first = first_exit(*self.counts())
         for exit in range(first, self._embedder.exits + 1):
             table = VectorTable.load(self._snapshot, self._embedder.hash, exit)
-            self._indexes[exit] = VectorIndex(table, build=exit == first, wait=wait)
+            self._indexes[exit] = VectorIndex(
+                table,
+                build=exit == first,
+                wait=wait,
+                is_stored=lambda: self._store.is_stored(self._snapshot),
+            )
             wait()
         self._kept.places(self._snapshot).prepare(wait)
 

@@ -111,9 +111,7 @@ def finish(store: Store, embedder: Embedder, hooks: Hooks | None = None) -> None
     ):
         store.compact(least_files=COMPACT_FILES, wait=gate.wait)
         # Large libraries are searched through an index; build it here, so that no query waits for it.
-        snapshot = store.snapshot()
-        SnapshotVectors(store, snapshot, embedder).prepare(gate.wait)
-        store.drop_outdated(snapshot)
+        SnapshotVectors(store, store.snapshot(), embedder).prepare(gate.wait)
 
 
 class _Run:

@@ -434,9 +434,9 @@ class Store:
         erasing.try_to_finish(self._place)
         return sweep.sweep(self._place, grace_seconds)
 
-    def drop_outdated(self, snapshot: Snapshot) -> None:
-        """Delete what was made from a snapshot in index/ if one of its segments is no longer live."""
-        index_files.drop_outdated(self._place, snapshot.live_segments)
+    def is_stored(self, snapshot: Snapshot) -> bool:
+        """Whether all crops of a snapshot are still stored, in the same files."""
+        return index_files.is_stored(self._place, snapshot)
 
     def compact(
         self,

@@ -33,6 +33,8 @@ class VectorIndex:
         exact_rows: with at most this many rows to choose from, `nearest` returns None.
         build: build or renew the inverted file of a large table; False only uses an existing one.
         wait: called between pieces of that work, so that it can pause for queries.
+        is_stored: whether the library still holds all crops of the table; the inverted file is not stored
+            otherwise.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class VectorIndex:
         exact_rows: int = EXACT_ROWS,
         build: bool = False,
         wait: Callable[[], None] = lambda: None,
+        is_stored: Callable[[], bool] = lambda: True,
     ) -> None:
         self.table = table
         self._exact_rows = exact_rows
@@ -53,7 +56,7 @@ class VectorIndex:
 
             self._ivf = InvertedFile.load(table)
             if build and (self._ivf is None or self._ivf.worn):
-                self._ivf = InvertedFile.build(table, self._ivf, wait)
+                self._ivf = InvertedFile.build(table, self._ivf, wait, is_stored)
 
     @property
     def kind(self) -> str:

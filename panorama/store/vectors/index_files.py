@@ -3,7 +3,7 @@
 All files there may be deleted at any time: a process that has mapped them reads on, and one that misses them
 makes them again. Caches and inverted files are deleted under the locks of their writers. The empty lock files
 stay: if they were deleted, one process could lock the old file and another a new one at the same time. A
-process that read vectors before may still write an inverted file of them afterwards, see `drop_outdated`.
+process that read vectors before writes no inverted file of them afterwards, see `is_stored`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from panorama.store.files.own_names import (
 )
 from panorama.store.files.schema import segment_of
 from panorama.store.files.sorted_rows import folder_of, forget_others
+from panorama.store.snapshot import Snapshot
 from panorama.store.vectors.vector_cache import MANIFEST, ROW, is_made_of
 
 _FILES = "SELECT file_id, table_name, path, retired_version IS NULL FROM files"
@@ -74,12 +75,15 @@ def drop_gone(place: Place, gone: Collection[int] = (), codes: bool = True) -> N
     forget_others(place.root, [(table, path) for _, table, path, current in files if current])
 
 
-def drop_outdated(place: Place, segments: NDArray[np.int32]) -> None:
-    """Call `drop_gone` if one of these segments, live when work in index/ began, is no longer live."""
+def is_stored(place: Place, snapshot: Snapshot) -> bool:
+    """Whether all crops of a snapshot are still stored, in the same files.
+
+    Erasing tracks replaces the files of their crops. So does merging, after which the answer is False, too.
+    """
     with place.catalog.read() as tx:
         live = [segment for (segment,) in tx.tuples(_LIVE)]
-    if not np.isin(segments, live).all():
-        drop_gone(place)
+        listed = {str(place.root / path) for _, _, path, current in tx.tuples(_FILES) if current}
+    return bool(np.isin(snapshot.live_segments, live).all()) and listed.issuperset(snapshot.files["crops"])
 
 
 def _while_there() -> contextlib.suppress:

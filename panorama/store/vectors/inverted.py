@@ -127,12 +127,17 @@ class InvertedFile:
 
     @classmethod
     def build(
-        cls, table: VectorTable, old: InvertedFile | None, wait: Callable[[], None] = lambda: None
+        cls,
+        table: VectorTable,
+        old: InvertedFile | None,
+        wait: Callable[[], None] = lambda: None,
+        is_stored: Callable[[], bool] = lambda: True,
     ) -> InvertedFile:
         """Add to `old` what it lacks, or train a new inverted file; store the result.
 
         It is trained anew if `old` is None, holds stale rows, has lost its file, or was trained on half the
         rows or fewer. Every SAVE_ROWS rows are stored, so that an interrupted build continues from there.
+        Nothing is stored once `is_stored` says that crops of the table were erased.
         """
         index = None if old is None else old._to_add_to(table)
         if old is not None and index is not None:
@@ -154,7 +159,7 @@ class InvertedFile:
                 generation=generation,
             )
             if table.folder is not None:
-                _save(table.folder, index, known, facts)
+                _save(table.folder, index, known, facts, is_stored)
         assert facts is not None
         return cls(table, index, known, facts)
 
@@ -333,10 +338,16 @@ def _measure(index: Any, table: VectorTable, wait: Callable[[], None]) -> _Facts
     return _Facts(table.model_hash, 0, n, 0, tuple(probes), margin)
 
 
-def _save(folder: Path, index: Any, known: NDArray[np.void], facts: _Facts) -> None:
+def _save(
+    folder: Path, index: Any, known: NDArray[np.void], facts: _Facts, is_stored: Callable[[], bool]
+) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with held(folder / "ivf.lock"):
+            # Who erases crops changes the catalog first, and then deletes codes under this lock: either that
+            # change is seen here, or what is written here is deleted.
+            if not is_stored():
+                return
             write_atomically(folder / f"i{facts.generation}.rows", known.tobytes())
             temporary = folder / f".tmp-i{facts.generation}.faiss"
             faiss.write_index(index, str(temporary))
