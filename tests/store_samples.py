@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 
 from panorama.store import NewExemplar, SegmentWriter, Snapshot, Store, VideoRow
 from panorama.store.files.schema import segment_of
+from panorama.store.files.segments import FileSet, add_vectors, list_files
 from panorama.store.vectors.vector_cache import prints_of
 from panorama.store.vectors.vector_table import VectorTable
 
@@ -76,6 +78,19 @@ def index(store: Store, name: str, content: str | None = None, settings: str = "
     with store.begin_segment(content_hash=content, settings_hash=settings) as writer:
         fill(writer, **fill_options)  # type: ignore[arg-type]
         return writer.commit(video_row(name, content, **more))  # type: ignore[arg-type]
+
+
+def embed_again(
+    store: Store, exit: int, crop_ids: np.ndarray, vectors: np.ndarray, model: str = MODEL
+) -> None:
+    """Add vectors of crops that may have some, as earlier versions did where two processes embedded them."""
+    files = FileSet(store._place, f"w{uuid.uuid4().hex}")
+    add_vectors(files, model, exit, crop_ids, crop_ids, vectors, None)
+    listed = files.finish()
+    with store._place.catalog.write() as tx:
+        list_files(tx, listed)
+        tx.bump("data")
+    files.release()
 
 
 def exemplar(

@@ -11,6 +11,7 @@ import pytest
 from conftest import Ran
 from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film
 from numpy.typing import NDArray
+from store_samples import embed_again
 
 import panorama
 from panorama.answering.source import SnapshotVectors
@@ -163,7 +164,9 @@ def test_crops_that_two_processes_took_deeper_at_once_hide_no_others(
         some = crop_ids[: len(crop_ids) * 2 // 3]
         for _ in range(2):
             SnapshotVectors(store, snapshot, library.embedder).deepen(some, 3)
-        crops = len(crop_ids)
+        crops, deep = len(crop_ids), VectorTable.load(library.snapshot(), library.embedder.hash, 3)
+        assert library.snapshot().vectors(library.embedder.hash, 3).total == len(some)
+        embed_again(store, 3, deep.crop_ids, deep.vectors, library.embedder.hash)
         assert library.snapshot().vectors(library.embedder.hash, 3).total == 2 * len(some) > crops
         assert SnapshotVectors(store, library.snapshot(), library.embedder).counts() == (
             crops,
@@ -231,7 +234,7 @@ def test_an_interrupt_costs_few_of_the_crops_that_are_taken_deeper(
 def test_crops_that_are_forgotten_while_they_are_taken_deeper_get_no_vectors(
     shallow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`index` had read their pictures: it wrote vectors of them after they were erased."""
+    """`index` had read their pictures: it wrote vectors of them after they were erased, and counted them."""
     monkeypatch.setattr("panorama.indexing.stored_crops.EMBED_BATCH", 8)
     with panorama.open(shutil.copytree(shallow / "library", tmp_path / "library")) as library:
         library.compact()
@@ -241,9 +244,9 @@ def test_crops_that_are_forgotten_while_they_are_taken_deeper_get_no_vectors(
             if not forgotten:
                 forgotten.extend(library.forget("red", with_sightings=True).accepted)
 
-        embed_stored_crops(store, library.embedder, wait)
+        done = embed_stored_crops(store, library.embedder, wait)
         crops = library.snapshot().crops().total
-        assert len(forgotten) and vectors(library) == [crops] * 3
+        assert len(forgotten) and vectors(library) == [crops] * 3 and done == crops
         for exit in (2, 3):
             tracks = VectorTable.load(library.snapshot(), library.embedder.hash, exit).track_ids
             assert not np.isin(tracks, forgotten).any()

@@ -261,7 +261,7 @@ def kept_by_a_query(store: Store, segments: list[int]) -> int:
         for segment in segments:
             ids = pack_ids(segment, [0, 1, 2])
             writer.add(ids, ids, unit_vectors(3, 100 + segment))
-        return writer.commit()
+        return len(writer.commit())
 
 
 def deeper(store: Store) -> list[int]:
@@ -317,18 +317,18 @@ def test_what_is_forgotten_as_vectors_are_committed_is_noticed(store, monkeypatc
     for number in (1, 2, 3):
         index(store, f"{number}.mp4", seed=number)
     store.add_exemplars("cat", [exemplar()])
-    find = crops.find
+    find = crops.find_lacking
 
     def changed(*given: Any) -> Any:
         found = find(*given)
-        monkeypatch.setattr(crops, "find", find)
+        monkeypatch.setattr(crops, "find_lacking", find)
         if merged:
             store.compact()
         store.forget_entity("cat", pack_ids(1, [0]))
         store.remove_videos(["2.mp4"])
         return found
 
-    monkeypatch.setattr(crops, "find", changed)
+    monkeypatch.setattr(crops, "find_lacking", changed)
     assert kept_by_a_query(store, [1, 2, 3]) == 5
     assert deeper(store) == [*pack_ids(1, [1, 2]), *pack_ids(3, [0, 1, 2])]
 
@@ -337,15 +337,15 @@ def test_vectors_stay_where_crops_were_only_merged(store, monkeypatch) -> None:
     """Nothing is computed in vain."""
     for number in (1, 2):
         index(store, f"{number}.mp4", seed=number)
-    find = crops.find
+    find = crops.find_lacking
 
     def merged(*given: Any) -> Any:
         found = find(*given)
-        monkeypatch.setattr(crops, "find", find)
+        monkeypatch.setattr(crops, "find_lacking", find)
         assert store.compact()
         return found
 
-    monkeypatch.setattr(crops, "find", merged)
+    monkeypatch.setattr(crops, "find_lacking", merged)
     assert kept_by_a_query(store, [1, 2]) == 6
 
 

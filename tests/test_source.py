@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from store_samples import MODEL, exemplar, index, unit_vectors
+from store_samples import MODEL, embed_again, exemplar, index, unit_vectors
 
 from panorama.answering.source import SnapshotVectors
 from panorama.indexing.run import COMPACT_FILES, finish
@@ -77,9 +77,7 @@ def test_crops_that_two_processes_took_deeper_at_once_do_not_stand_for_others(tm
         index(store, "a.mp4", exits=(1,))
         ids = pack_ids(1, [0, 1, 2])
         for part in (ids[:2], ids[1:2]):
-            with store.append_embeddings(MODEL, 2) as writer:
-                writer.add(part, part, unit_vectors(3)[: len(part)])
-                writer.commit()
+            embed_again(store, 2, part, unit_vectors(3)[: len(part)])
         source = SnapshotVectors(store, store.snapshot(), SimpleNamespace(hash=MODEL, exits=2))
         assert source.counts() == (3, [3, 2])
         assert first_exit(*source.counts()) == 1

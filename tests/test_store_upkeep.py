@@ -14,6 +14,7 @@ from store_samples import (
     MODEL,
     check_whole,
     data_files,
+    embed_again,
     exemplar,
     fill,
     index,
@@ -25,6 +26,7 @@ from store_samples import (
 
 from panorama.store import Snapshot, Store, pack_ids
 from panorama.store.catalog.database import Catalog
+from panorama.store.files import crops
 from panorama.store.files.locks import FileLock
 from panorama.store.files.segments import FileSet
 from panorama.store.upkeep import rewrite
@@ -208,7 +210,7 @@ def test_later_embeddings_fill_what_is_lacking(store):
         for batch in store.read_crops(segments=live[:2], batch_size=2):
             writer.add(batch.crop_ids, batch.track_ids, unit_vectors(len(batch), dim=4))
         assert lacking(store, "other", 3) == live.tolist()
-        assert writer.commit() == 6
+        assert len(writer.commit()) == 6
     assert lacking(store, "other", 3) == live[2:].tolist()
     assert len(store.snapshot().embeddings["other", 3]) == 1
     with store.append_embeddings("other", 3) as writer:
@@ -225,7 +227,43 @@ def test_an_appender_that_does_not_commit_leaves_nothing(store):
         writer.add(ids, ids, unit_vectors(1))
     assert len(data_files(store)) == 5
     with store.append_embeddings("other", 1) as writer:
-        assert writer.commit() == 0
+        assert not len(writer.commit())
+
+
+def test_of_two_processes_that_embed_a_crop_one_adds_its_vector(store, monkeypatch):
+    """Vectors made twice hid crops without any: no query said that their video is not searched."""
+    for name in ("a.mp4", "b.mp4"):
+        index(store, name, tracks=4, exits=())
+    first, second = (pack_ids(segment, np.arange(4)) for segment in (1, 2))
+    store.compact()
+    find = crops.find_lacking
+    others = [first[:2], second[1:3]]  # committed after it was read which crops lack a vector
+
+    def beside(*given):
+        found = find(*given)
+        if others:
+            embed(others.pop())
+        return found
+
+    def embed(ids):
+        with store.append_embeddings(MODEL, 1) as writer:
+            writer.add(ids, ids, unit_vectors(len(ids)))
+            return writer.commit().tolist()
+
+    monkeypatch.setattr(crops, "find_lacking", beside)
+    assert embed(np.concatenate([first[:3], second[:3]])) == [first[2], second[0]]
+    assert embed(first[:3]) == [], "nothing is stored twice"
+    assert store.snapshot().vectors(MODEL, 1).total == 6
+    assert store.snapshot().unembedded(MODEL).tolist() == [1, 2] == lacking(store, MODEL, 1)
+
+
+def test_a_lost_file_of_vectors_keeps_nobody_from_adding_them(store):
+    index(store, "a.mp4")
+    (path,) = store.snapshot().files["embeddings"]
+    Path(path).unlink()
+    with store.append_embeddings(MODEL, 1) as writer:
+        writer.add(pack_ids(1, [0, 1]), pack_ids(1, [0, 1]), unit_vectors(2))
+        assert len(writer.commit()) == 2
 
 
 def test_compaction_merges_more_files_than_may_be_open(store, monkeypatch):
@@ -250,8 +288,8 @@ def test_compaction_merges_more_files_than_may_be_open(store, monkeypatch):
         index(store, name, tracks=10)
     for k in range(10):
         with store.append_embeddings(MODEL, 2) as writer:
-            crops = np.array([pack_ids(1, k), pack_ids(2, k)])
-            writer.add(crops, crops, unit_vectors(2, seed=k))
+            ids = np.array([pack_ids(1, k), pack_ids(2, k)])
+            writer.add(ids, ids, unit_vectors(2, seed=k))
             writer.commit()
     before = rows(store.snapshot())
     store.compact()
@@ -265,9 +303,7 @@ def test_compaction_keeps_one_vector_where_two_processes_wrote_it(store):
     index(store, "a.mp4", exits=())
     ids = pack_ids(1, [0, 1, 2])
     for _ in range(2):
-        with store.append_embeddings(MODEL, 1) as writer:
-            writer.add(ids, ids, unit_vectors(3))
-            writer.commit()
+        embed_again(store, 1, ids, unit_vectors(3))
     store.compact()
     (file,) = store.snapshot().embeddings[MODEL, 1]
     assert file.rows == 3 and pq.read_table(file.path)["crop_id"].to_pylist() == ids.tolist()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_samples import MODEL, index, table_of, unit_vectors
+from store_samples import MODEL, embed_again, index, table_of, unit_vectors
 
 from panorama.store import Store, pack_ids
 from panorama.store.files.lost import ListedFile
@@ -261,9 +261,7 @@ def test_a_crop_embedded_twice_is_one_row(store):
     index(store, "a.mp4", exits=())
     ids = pack_ids(1, [0, 1, 2])
     for part in (ids[:2], ids):
-        with store.append_embeddings(MODEL, 1) as writer:
-            writer.add(part, part, unit_vectors(3)[: len(part)])
-            writer.commit()
+        embed_again(store, 1, part, unit_vectors(3)[: len(part)])
     assert loaded(store).crop_ids.tolist() == ids.tolist()
     shutil.rmtree(store.path / "index")
     (store.path / "index").write_text("no folder, so no cache")

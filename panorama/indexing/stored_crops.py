@@ -135,11 +135,11 @@ def embed_stored_crops(
                 if pick.any():
                     at_exit = vectors[exit_number - 1][pick[some]]
                     writers.add(exit_number, crops.crop_ids[pick], crops.track_ids[pick], at_exit)
-            done, waiting = done + len(pictures), waiting + len(pictures)
+            waiting += len(pictures)
             if waiting >= KEPT_CROPS:
-                writers.commit()
+                done += writers.commit()
                 waiting = 0
-        writers.commit()
+        done += writers.commit()
     finally:
         writers.abort()
     for error in (*damaged, *reader.errors()):
@@ -170,10 +170,11 @@ class _Writers:
             self._writers[exit] = self._begin(exit)
         self._writers[exit].add(crop_ids, track_ids, vectors)
 
-    def commit(self) -> None:
-        for writer in self._writers.values():
-            writer.commit()
+    def commit(self) -> int:
+        """Commit all; return how many crops got vectors: others may have been erased, or embedded, since."""
+        listed = [writer.commit() for writer in self._writers.values()]
         self._writers = {}
+        return len(np.unique(np.concatenate(listed))) if listed else 0
 
     def abort(self) -> None:
         for writer in self._writers.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,9 +24,26 @@ JOIN segments s ON s.segment_id = fs.segment_id
 WHERE f.table_name = 'crops' AND f.retired_version IS NULL AND s.state = 'live'
 AND fs.segment_id IN :segments ORDER BY f.file_id, fs.segment_id
 """
+_LISTED_VECTORS = """
+SELECT DISTINCT f.path FROM files f JOIN file_segments fs ON fs.file_id = f.file_id
+WHERE f.table_name = 'embeddings' AND f.retired_version IS NULL AND f.model_hash = :model AND f.exit = :exit
+AND fs.segment_id IN :segments ORDER BY f.file_id
+"""
+_CROP_ID = CROPS.get_field_index("crop_id")
+"""The column of crop ids, in files of crops and of vectors alike."""
 
-Listing = list[tuple[int, str]]
-"""Live segments and the files that hold crops of them; while a listing stays equal, so do the crops."""
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Where crops of some segments lie, and their vectors at one exit; while it stays equal, so do both.
+
+    Attributes:
+        crops: live segments and the files that hold crops of them.
+        vectors: the files that hold vectors of them.
+    """
+
+    crops: list[tuple[int, str]]
+    vectors: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +81,8 @@ def read_crops(
     wanted = None if crop_ids is None else np.unique(np.asarray(crop_ids, np.int64))
     numbers = np.unique(segment_of(wanted)) if wanted is not None else np.unique(np.asarray(segments))
     with place.catalog.read() as tx:
-        listing = listed(tx, numbers)
-    live, paths = _apart(place, listing)
+        listed = _listed(tx, numbers)
+    live, paths = _apart(place, listed)
     for path in paths:
         try:
             yield from _file_crops(place.root / path, live, wanted, batch_size)
@@ -82,47 +100,70 @@ def _file_crops(
             yield from _group_crops(path, file, group, live, wanted, batch_size)
 
 
-def listed(tx: Transaction, segments: NDArray[np.integer]) -> Listing:
+def _listed(tx: Transaction, segments: NDArray[np.integer]) -> list[tuple[int, str]]:
     """Where the crops of some segments (S,) are; segments that are not live have none."""
     return [(row.segment_id, row.path) for row in tx.rows(_LISTED, segments=segments.tolist())]
 
 
-def find(place: Place, crop_ids: NDArray[np.int64]) -> tuple[NDArray[np.bool_], Listing]:
-    """Which of some crops (N,) are stored, in live segments, and the listing of all their segments.
+def listing(tx: Transaction, segments: NDArray[np.integer], model_hash: str, exit: int) -> Listing:
+    """Where crops and vectors of some segments (S,) lie now."""
+    vectors = tx.rows(_LISTED_VECTORS, segments=segments.tolist(), model=model_hash, exit=exit)
+    return Listing(_listed(tx, segments), [row.path for row in vectors])
+
+
+def find_lacking(
+    place: Place, crop_ids: NDArray[np.int64], model_hash: str, exit: int
+) -> tuple[NDArray[np.bool_], Listing]:
+    """Which of some crops (N,) are stored, in live segments, without a vector; and where that was read.
+
+    A file of vectors that is lost has none.
 
     Raises:
-        LibraryDamaged: a listed file cannot be read.
+        LibraryDamaged: a listed file of crops cannot be read.
     """
     segments = np.unique(segment_of(crop_ids))
     while True:
         with place.catalog.read() as tx:
-            listing = listed(tx, segments)
+            now = listing(tx, segments, model_hash, exit)
         try:
-            return _among(place, listing, crop_ids), listing
+            return _are_stored(place, now, crop_ids) & ~_have_vectors(place, now, crop_ids), now
         except PanoramaError:
             with place.catalog.read() as tx:
-                if listed(tx, segments) == listing:
+                if listing(tx, segments, model_hash, exit) == now:
                     raise
             # A file was erased between the listing and its opening.
 
 
-def _among(place: Place, listing: Listing, crop_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-    live, paths = _apart(place, listing)
-    wanted = np.unique(crop_ids)
+def _are_stored(place: Place, where: Listing, crop_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+    live, paths = _apart(place, where.crops)
+    held = [_ids_in(place.root / path, np.unique(crop_ids)) for path in paths]
+    return np.isin(crop_ids, np.concatenate([crop_ids[:0], *held])) & np.isin(segment_of(crop_ids), live)
+
+
+def _have_vectors(place: Place, where: Listing, crop_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+    check_data_files(place.root, where.vectors)
+    held = [crop_ids[:0]]
+    for path in where.vectors:
+        with suppress(LibraryDamaged):
+            held.append(_ids_in(place.root / path, np.unique(crop_ids)))
+    return np.isin(crop_ids, np.concatenate(held))
+
+
+def _ids_in(path: Path, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The crop ids in a file, some of which may be among those wanted, ascending."""
     found = [wanted[:0]]
-    for path in paths:
-        with ListedFile(place.root / path) as file:
-            for group in range(file.num_row_groups):
-                if _may_hold(file, group, wanted):
-                    found.append(file.read_row_group(group, columns=["crop_id"]).column("crop_id").to_numpy())
-    return np.isin(crop_ids, np.concatenate(found)) & np.isin(segment_of(crop_ids), live)
+    with ListedFile(path) as file:
+        for group in range(file.num_row_groups):
+            if _may_hold(file, group, wanted):
+                found.append(file.read_row_group(group, columns=["crop_id"]).column("crop_id").to_numpy())
+    return np.concatenate(found)
 
 
-def _apart(place: Place, listing: Listing) -> tuple[NDArray[np.int32], list[str]]:
-    """The segments and the files of a listing, each once."""
-    paths = list(dict.fromkeys(path for _, path in listing))
+def _apart(place: Place, listed: list[tuple[int, str]]) -> tuple[NDArray[np.int32], list[str]]:
+    """The segments and the files of crops, each once."""
+    paths = list(dict.fromkeys(path for _, path in listed))
     check_data_files(place.root, paths)
-    return np.unique(np.array([segment for segment, _ in listing], np.int32)), paths
+    return np.unique(np.array([segment for segment, _ in listed], np.int32)), paths
 
 
 def _group_crops(
@@ -154,7 +195,7 @@ def _group_crops(
 
 def _may_hold(file: ListedFile, group: int, wanted: NDArray[np.int64]) -> bool:
     """Whether one of the sorted ids lies between the smallest and the largest crop id of a row group."""
-    statistics = file.metadata.row_group(group).column(CROPS.get_field_index("crop_id")).statistics
+    statistics = file.metadata.row_group(group).column(_CROP_ID).statistics
     if statistics is None:
         return True
     first = np.searchsorted(wanted, statistics.min)

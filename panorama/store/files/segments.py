@@ -299,8 +299,8 @@ class SegmentWriter:
 class EmbeddingsWriter:
     """Adds vectors of another exit or model to crops already stored, many segments in one file.
 
-    Another process may erase crops, or replace their video, after they were read: a commit leaves their
-    vectors out.
+    Another process may erase crops, replace their video or store their vectors after they were read: a commit
+    leaves the vectors of these crops out.
     """
 
     def __init__(self, place: Place, model_hash: str, exit: int) -> None:
@@ -316,41 +316,41 @@ class EmbeddingsWriter:
         add_vectors(self._files, self._model_hash, self._exit, crop_id, track_id, vectors, None)
         self._crop_ids.append(np.array(crop_id, np.int64))
 
-    def commit(self) -> int:
-        """Make the vectors of crops that are still stored visible and return how many."""
+    def commit(self) -> NDArray[np.int64]:
+        """Make the vectors visible of crops that are still stored and have none; return these crops' ids."""
         if self._done:
             raise ValueError("these embeddings are already committed or aborted")
         try:
-            rows = self._publish(np.concatenate([*self._crop_ids, np.zeros(0, np.int64)]))
+            listed = self._publish(np.concatenate([*self._crop_ids, np.zeros(0, np.int64)]))
         except BaseException:
             self.abort()
             raise
-        if not rows:
+        if not len(listed):
             self.abort()
-            return 0
+            return listed
         self._done = True
         self._files.release()
-        return rows
+        return listed
 
-    def _publish(self, crop_ids: NDArray[np.int64]) -> int:
-        """List the file with the vectors of those of its crops (N,) that are still stored; how many."""
+    def _publish(self, crop_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """List the file with the vectors of those of its crops (N,) that are to have them; their ids."""
         files = self._files.finish()
         while len(crop_ids):
             segments = np.unique(segment_of(crop_ids))
-            stored, listing = crops.find(self._place, crop_ids)
-            if not stored.all():
-                crop_ids = crop_ids[stored]
+            lacking, found = crops.find_lacking(self._place, crop_ids, self._model_hash, self._exit)
+            if not lacking.all():
+                crop_ids = crop_ids[lacking]
                 if not len(crop_ids):
                     break
                 files = self._rewrite(crop_ids)
             with self._place.catalog.write() as tx:
-                # Otherwise crops may be gone since. Erasing lists other files of crops before it looks for
-                # vectors (`erase_tracks`), so it sees what is listed here.
-                if crops.listed(tx, segments) == listing:
+                # Otherwise crops may be gone since, or have vectors. Erasing lists other files of crops
+                # before it looks for vectors (`erase_tracks`), so it sees what is listed here.
+                if crops.listing(tx, segments, self._model_hash, self._exit) == found:
                     list_files(tx, files)
                     tx.bump("data")
                     break
-        return len(crop_ids)
+        return crop_ids
 
     def _rewrite(self, crop_ids: NDArray[np.int64]) -> list[dict[str, Any]]:
         """Write the file again with the vectors of some crops (N,); what the catalog is to list."""
