@@ -158,6 +158,7 @@ KINDS: dict[str, Kind] = {
     "box": Kind("a box is 'x1,y1,x2,y2' or four numbers, in pixels of the picture", is_box, BadBox),
     "find": _flag("find"),
     "category": _flag("category"),
+    "known": _flag("known"),
     "look_alike": _flag("look_alike"),
     "skip_gone": _flag("skip_gone"),
     "seconds": Kind("a time is a finite number of seconds", is_finite, plain=float),

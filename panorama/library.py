@@ -204,15 +204,10 @@ class Library(LibraryContents):
         return chosen
 
     def register(
-        self,
-        name: str,
-        images: Images = (),
-        *,
-        unlike: Images = (),
-        box: str | Sequence[float] | None = None,
-        find: bool = False,
-        category: bool | None = None,
-    ) -> Entity:
+        self, name: str, images: Images = (), *, unlike: Images = (),
+        box: str | Sequence[float] | None = None, find: bool = False,
+        category: bool | None = None, known: bool | None = None,
+    ) -> Entity:  # fmt: skip
         """Add example images to an entity, and create the entity if it is new; no video is decoded again.
 
         Args:
@@ -223,16 +218,18 @@ class Library(LibraryContents):
             box: `x1,y1,x2,y2` as text or four numbers; crops the single image given.
             find: crop each image to the most likely thing in it.
             category: whether it stands for any of its kind, see `set_category`; None keeps what is set.
+            known: True adds only to an entity that exists, False only to a new one; None to both.
 
         Raises:
             UsageError: no image is given, or one is neither a path nor an array.
             BadImage, BadBox: an image or box is unusable; nothing is registered.
-            EntityError: the name is not allowed.
+            EntityError: the name is not allowed, or the entity exists despite `known`.
+            UnknownEntity: the entity does not exist despite `known`.
         """
         given = registering.given(images, unlike, box, find, lambda: self.proposer)
         if not given.pictures and not given.rivals:
             raise UsageError(f"no picture given for {name!r}: name image files or a folder of them")
-        return self._add({name: given}, category)[0]
+        return self._add({name: given}, category, known)[0]
 
     def register_from_video(
         self, name: str, video: File, seconds: float, box: str | Sequence[float] | None,
@@ -282,7 +279,9 @@ class Library(LibraryContents):
         """Register one entity per subfolder, all or none; look-alikes lie in its subfolder `not`."""
         return self._add(registering.given_album(Path(folder)), category)
 
-    def _add(self, album: Mapping[str, registering.Given], category: bool | None) -> list[Entity]:
+    def _add(
+        self, album: Mapping[str, registering.Given], category: bool | None, known: bool | None = None
+    ) -> list[Entity]:
         """Add entities with their examples and look-alikes, all or none."""
         from panorama.album import vetting
 
@@ -291,7 +290,7 @@ class Library(LibraryContents):
                 raise UsageError(f"{name!r} is new: give an example of it, not only pictures of other things")
         self._models.remember()
         ready = registering.ready_for(album, self.embedder)
-        self._store.add_album(ready, category)
+        self._store.add_album(ready, category, known)
         unlike = vetting.remarks(self, ready)
         return [
             replace(self.entity(name), warnings=given.told + unlike.get(name, ()))

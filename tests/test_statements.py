@@ -9,6 +9,7 @@ import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
 
 import panorama
+from panorama.album import registering
 from panorama.album.vocabulary import execute
 from panorama.errors import BadImage, EntityError, QueryError, UnknownEntity
 from panorama.query.text.statements import AddExemplars, CreateEntity
@@ -73,6 +74,37 @@ def test_create_takes_folders_patterns_and_lists_and_does_all_or_nothing(library
     with pytest.raises(BadImage, match="no image at"):
         library.query("CREATE ENTITY 'half' FROM 'album/red.png', 'album/nosuch.png'")
     assert [name for name, *_ in counts(library)] == ["folder", "many"]
+
+
+@pytest.mark.parametrize(
+    ("before", "mine", "theirs", "error", "left"),
+    [
+        # Both said "created", and the entity had the pictures of both.
+        (None, "CREATE ENTITY 'x' FROM 'album/red.png'", "CREATE ENTITY 'x' FROM 'album/blue.png'",
+         EntityError("there is an entity 'x' already; choose another name or drop it first"), [("x", 1, 0)]),
+        # It came back, with that one picture.
+        ("CREATE ENTITY 'x' FROM 'album/red.png'", "ALTER ENTITY 'x' ADD 'album/blue.png'", "DROP ENTITY 'x'",
+         UnknownEntity("no entity 'x'"), []),
+    ],
+)  # fmt: skip
+def test_what_another_process_makes_or_drops_meanwhile_is_noticed(
+    library, tmp_path, monkeypatch, before, mine, theirs, error, left
+):
+    if before:
+        library.query(before)
+    embed = registering.ready_for
+
+    def slow(*given):
+        monkeypatch.setattr(registering, "ready_for", embed)
+        with panorama.open(tmp_path / "library") as other:
+            other.query(theirs)
+        return embed(*given)
+
+    monkeypatch.setattr(registering, "ready_for", slow)
+    with pytest.raises(type(error), match=str(error)):
+        library.query(mine)
+    assert counts(library) == left
+    assert len(list((tmp_path / "library" / "album").rglob("*.jpg"))) == sum(n for _, n, _ in left)
 
 
 def test_pictures_are_named_as_the_statement_names_them(library, tmp_path):

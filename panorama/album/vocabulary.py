@@ -67,13 +67,14 @@ def _execute(library: Library, statement: EntityStatement, picture_root: Path | 
             if check_name(name) in {e.name for e in library.entities()}:
                 raise EntityError(f"there is an entity {name!r} already; use ALTER ENTITY {name!r} ADD '...'")
             found, rivals = below(picture_root, pictures), below(picture_root, negatives)
-            made = library.register(name, found, unlike=rivals, category=category or None)
+            made = library.register(name, found, unlike=rivals, category=category or None, known=False)
             left = _passed_over(picture_root, (*pictures, *negatives))
             return _told("created", name, made.warnings + left)
         case AddExemplars(name, pictures, negative):
             library.entity(name)
             found = below(picture_root, pictures)
-            made = library.register(name, () if negative else found, unlike=found if negative else ())
+            examples, rivals = ([], found) if negative else (found, [])
+            made = library.register(name, examples, unlike=rivals, known=True)
             return _told("added to", name, made.warnings + _passed_over(picture_root, pictures))
         case RemoveExemplars(name, pictures):
             _remove(library, name, pictures)

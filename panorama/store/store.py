@@ -250,10 +250,13 @@ class Store:
         return album.add_exemplars(self._changing, entity, items)
 
     def add_album(
-        self, entries: Mapping[str, Sequence[NewExemplar]], category: bool | None = None
+        self,
+        entries: Mapping[str, Sequence[NewExemplar]],
+        category: bool | None = None,
+        known: bool | None = None,
     ) -> list[list[int]]:
         """Register pictures of several entities, all or none; return their ids. See `album.add_album`."""
-        return album.add_album(self._changing, entries, category)
+        return album.add_album(self._changing, entries, category, known)
 
     def entities(self) -> list[str]:
         """All names of entities, sorted."""

@@ -159,7 +159,10 @@ def add_exemplars(place: Place, entity: str, items: Sequence[NewExemplar]) -> li
 
 
 def add_album(
-    place: Place, entries: Mapping[str, Sequence[NewExemplar]], category: bool | None = None
+    place: Place,
+    entries: Mapping[str, Sequence[NewExemplar]],
+    category: bool | None = None,
+    known: bool | None = None,
 ) -> list[list[int]]:
     """Register pictures of several entities, all or none; create entities that are new.
 
@@ -169,13 +172,15 @@ def add_album(
 
     Args:
         category: whether all these entities stand for any of their kind; None leaves it as it is.
+        known: True to add only to entities that exist, False only to new ones; None for both.
 
     Returns:
         Exemplar ids, in the order of `entries` and of the pictures of each.
 
     Raises:
-        EntityError: an invalid name, no picture, or a picture without `seen` that is registered with the
-            other sign.
+        EntityError: an invalid name, no picture, a picture without `seen` that is registered with the other
+            sign, or an entity that exists despite `known`.
+        UnknownEntity: an entity that does not exist despite `known`.
     """
     checked = [(check_name(entity), items) for entity, items in entries.items()]
     for name, items in checked:
@@ -186,7 +191,7 @@ def add_album(
         with place.catalog.write() as tx:
             ids = []
             for name, items in checked:
-                entity_id = _find_or_make(tx, name)
+                entity_id = _find_or_make(tx, name, known)
                 if category is not None:
                     tx.run(_SET_CATEGORY, entity=entity_id, category=int(category))
                 ids.append([_add(tx, place, name, entity_id, item, written) for item in items])
@@ -198,9 +203,18 @@ def add_album(
     return ids
 
 
-def _find_or_make(tx: Transaction, name: str) -> int:
+def _find_or_make(tx: Transaction, name: str, known: bool | None) -> int:
+    """The id of an entity, see `add_album`: another process may have made or dropped it a moment ago."""
+    if known:
+        return _find(tx, name)
     found = tx.scalar(_ENTITY, name=name)
+    if found is not None and known is False:
+        raise _taken(name)
     return int(tx.scalar(_NEW_ENTITY, name=name, now=time.time()) if found is None else found)
+
+
+def _taken(name: str) -> EntityError:
+    return EntityError(f"there is an entity {name!r} already; choose another name or drop it first")
 
 
 def _add(
@@ -337,7 +351,7 @@ def rename_entity(place: Place, entity: str, new: str) -> None:
         entity_id = _find(tx, entity)
         holder = tx.scalar(_ENTITY, name=name)
         if holder is not None and holder != entity_id:
-            raise EntityError(f"there is an entity {name!r} already; choose another name or drop it first")
+            raise _taken(name)
         tx.run(_RENAME, entity=entity_id, new=name)
         tx.bump("album")
 
