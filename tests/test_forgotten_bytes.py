@@ -359,6 +359,27 @@ def test_vectors_of_a_video_that_was_taken_out_do_not_come_back(store, case) -> 
     assert deeper(store) == [*pack_ids(1, [0, 1, 2]), *pack_ids(3, [0, 1, 2])]
 
 
+@pytest.mark.parametrize("gone", ["g1.crops", "i1.rows"])
+def test_a_file_of_index_that_a_user_deletes_meanwhile_keeps_none_of_the_others(
+    store, monkeypatch, gone
+) -> None:
+    """index/ may be deleted at any time; what was left of it was taken for deleted, too."""
+    for number in range(2):
+        index(store, f"{number}.mp4", seed=number, tracks=300)
+    VectorIndex(searched(store), flat_rows=100, exact_rows=10, build=True)
+    (folder,) = (store.path / "index").glob("*-e1")
+    read = np.fromfile
+
+    def deleted(path: Path, *given: Any) -> Any:
+        if path.name == gone:
+            path.unlink(missing_ok=True)
+        return read(path, *given)
+
+    monkeypatch.setattr(np, "fromfile", deleted)
+    store.remove_videos(["1.mp4"])
+    assert sorted(path.name for path in folder.iterdir()) == ["ivf.lock", "lock"]
+
+
 def test_codes_of_a_removed_video_go_too(store) -> None:
     for number in range(2):
         index(store, f"{number}.mp4", seed=number, tracks=300)

@@ -8,9 +8,9 @@ process that read vectors before writes no inverted file of them afterwards, see
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePath
 
 import numpy as np
@@ -42,11 +42,11 @@ _CODES = re.compile(rf"ivf\.json|{CODES_FILE.pattern}")
 def clear(place: Place) -> None:
     """Delete everything in index/ but the lock files."""
     for folder in index_folders(place.index):
-        with _while_there(), held(folder / _CACHE_LOCK), held(folder / _CODES_LOCK):
+        with _locked(folder, _CACHE_LOCK, _CODES_LOCK):
             _delete(folder, _CACHE, _CODES, HALF_CACHE_FILE, HALF_CODES_FILE)
     places = folder_of(place.root)
     _delete(places, PLACES_FILE)
-    with contextlib.suppress(OSError):  # not empty: a query makes new files, or they are not ours
+    with suppress(OSError):  # not empty: a query makes new files, or they are not ours
         places.rmdir()
 
 
@@ -62,16 +62,14 @@ def drop_gone(place: Place, gone: Collection[int] = (), codes: bool = True) -> N
         live = np.array([segment for (segment,) in tx.tuples(_LIVE)], np.int32)
     names = {PurePath(path).name for _, _, path, _ in files}
     for folder in index_folders(place.index):
-        with _while_there(), held(folder / _CACHE_LOCK):
-            cached = (np.fromfile(path, np.int64) for path in _ending(folder, CACHE_FILE, ".crops"))
-            if not (is_made_of(folder, names) and _all_live(cached, live)):
+        with _locked(folder, _CACHE_LOCK):
+            if not (is_made_of(folder, names) and _all_live(_cached(folder), live)):
                 _delete(folder, _CACHE)
             _delete(folder, HALF_CACHE_FILE)
         if not codes:
             continue
-        with _while_there(), held(folder / _CODES_LOCK):
-            coded = (np.fromfile(path, ROW)["crop_id"] for path in _ending(folder, CODES_FILE, ".rows"))
-            _delete(folder, HALF_CODES_FILE, *(() if _all_live(coded, live) else (_CODES,)))
+        with _locked(folder, _CODES_LOCK):
+            _delete(folder, HALF_CODES_FILE, *(() if _all_live(_coded(folder), live) else (_CODES,)))
     forget_others(place.root, [(table, path) for _, table, path, current in files if current])
 
 
@@ -86,17 +84,36 @@ def is_stored(place: Place, snapshot: Snapshot) -> bool:
     return bool(np.isin(snapshot.live_segments, live).all()) and listed.issuperset(snapshot.files["crops"])
 
 
-def _while_there() -> contextlib.suppress:
-    """A block that ends where it finds the folder deleted by somebody else: then nothing is left in it."""
-    return contextlib.suppress(FileNotFoundError)
+@contextmanager
+def _locked(folder: Path, *locks: str) -> Iterator[None]:
+    """A block under locks of a folder; without them if somebody deletes the folder: nothing is left in it."""
+    with ExitStack() as stack:
+        with suppress(FileNotFoundError):
+            for lock in locks:
+                stack.enter_context(held(folder / lock))
+        yield
 
 
-def _ending(folder: Path, name: re.Pattern[str], suffix: str) -> list[Path]:
-    return [path for path in files_named(folder, name) if path.suffix == suffix]
+def _cached(folder: Path) -> Iterator[NDArray[np.int64]]:
+    """The crops in the files of a cache."""
+    for path in files_named(folder, CACHE_FILE):
+        if path.suffix == ".crops":
+            yield np.fromfile(path, np.int64)
+
+
+def _coded(folder: Path) -> Iterator[NDArray[np.int64]]:
+    """The crops in the files of an inverted file."""
+    for path in files_named(folder, CODES_FILE):
+        if path.suffix == ".rows":
+            yield np.fromfile(path, ROW)["crop_id"]
 
 
 def _all_live(crop_ids: Iterable[NDArray[np.int64]], live: NDArray[np.int32]) -> bool:
-    return all(bool(np.isin(segment_of(ids), live).all()) for ids in crop_ids)
+    """Whether all crops are of live segments; False if one of their files is gone: the others say nothing."""
+    try:
+        return all(bool(np.isin(segment_of(ids), live).all()) for ids in crop_ids)
+    except FileNotFoundError:
+        return False
 
 
 def _delete(folder: Path, *names: re.Pattern[str]) -> None:

@@ -288,7 +288,10 @@ def _manifest(folder: Path) -> Manifest | None:
 
 def is_made_of(folder: Path, files: Collection[str]) -> bool:
     """Whether the files of a cache hold only rows of the given data files, by name."""
-    held = {path.name: path.stat().st_size for path in files_named(folder, CACHE_FILE)}
+    try:
+        held = {path.name: path.stat().st_size for path in files_named(folder, CACHE_FILE)}
+    except FileNotFoundError:  # index/ may be deleted at any time
+        return False
     manifest = _manifest(folder)
     if manifest is None:
         return not held
