@@ -126,6 +126,7 @@ class Library(LibraryContents):
         from panorama.indexing.outcomes import IndexReport
         from panorama.indexing.profile import check_rate
         from panorama.indexing.settings import check_depth
+        from panorama.indexing.stored_crops import lost_vectors
 
         named = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
         found = found_for(self._store if self._is_made else None, named, self._path)
@@ -146,6 +147,7 @@ class Library(LibraryContents):
         self._forget_answers()  # cached answers hold files open that the sweep may delete
         lost = self.zones.orphaned()
         self._store.sweep()  # files that killed runs left take up disk space that this run needs
+        unlisted = lost_vectors(self._store)  # before stored crops are embedded
         embedded = 0
         if chosen is not None and model is not None:
             embedded = self._switch(chosen, os.fspath(model), lambda error: None)  # told by `index_found`
@@ -155,7 +157,7 @@ class Library(LibraryContents):
         report = index_found(
             self._store, finds, self.embedder, found, settings, depth, recording, redo, hooks
         )
-        warnings = (*gone_remarks(named, self.videos()), *orphan_remarks(self.zones, lost))
+        warnings = (*unlisted, *gone_remarks(named, self.videos()), *orphan_remarks(self.zones, lost))
         return replace(report, embedded=report.embedded + embedded, warnings=(*report.warnings, *warnings))
 
     @property

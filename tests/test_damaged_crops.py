@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from conftest import Ran
-from fakes import ColoredThings, Thing, write_film
+from fakes import ColoredThings, Thing, thing_picture, write_film, write_picture
 from indexing_samples import SETTINGS
 
 import panorama
@@ -117,3 +118,33 @@ def test_crops_of_a_lost_data_file_are_made_again_with_another_embedder(tmp_path
     told = report(library, old / "1.mp4", embedder=NEW)
     assert told.complete and [file.status for file in told.files] == ["indexed"]
     assert lacking(library, NEW.hash) == 0
+
+
+@pytest.mark.parametrize("left", [None, b"", b"PAR1"])
+def test_lost_vectors_are_made_again_from_the_stored_crops(
+    run: Run, tmp_path: Path, left: bytes | None
+) -> None:
+    """`index` of other videos ended with the error, and so did what it said to run, with `--model`."""
+    films(tmp_path / "v")
+    library = tmp_path / "panorama-library"
+    for number in range(3):
+        assert run("index", f"v/{number}.mp4", "--model", "color-bands").status == 0
+    write_picture(tmp_path / "red.png", thing_picture("red"))
+    run("register", "red", "red.png")
+    asked = ("query", "SELECT tracks WHERE entity = 'red' ORDER BY ALL", "--format", "json")
+    expected = run(*asked).out
+    lost = sorted((library / "data" / "embeddings").glob("s00000002*"))
+    for path in lost:
+        path.unlink()
+        if left is not None:
+            path.write_bytes(left)
+    shutil.rmtree(library / "index")
+    assert "; put it back from a backup, or index its video again: panorama " in run(*asked).err
+    write_film(tmp_path / "new.mp4", [Thing("blue", 0, 30)], frames=35)
+    done = run("index", "new.mp4", "--model", "color-bands")
+    assert (done.status, "1 indexed" in done.err) == (0, True), done.err
+    assert "missing or cut off, so the stored crops are embedded again: " + str(lost[0]) in done.err
+    assert "stored crops embedded without decoding" in done.err
+    assert run(*asked).out == expected and run("compact").status == 0
+    again = run("index", "v", "--model", "color-bands")
+    assert (again.status, "3 skipped" in again.err, "embedded" in again.err) == (0, True, False), again.err

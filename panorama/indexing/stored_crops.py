@@ -13,7 +13,7 @@ from panorama.commands import command, command_of
 from panorama.errors import PanoramaError
 from panorama.indexing.outcomes import Hooks
 from panorama.indexing.settings import EMBED_BATCH
-from panorama.lines import one_line
+from panorama.lines import counted, one_line, some
 from panorama.models.base import Embedder
 from panorama.store import EmbeddingsWriter, Exemplar, Snapshot, Store
 from panorama.store.files.schema import segment_of
@@ -58,6 +58,15 @@ def embed_missing(
         embedded = embed_stored_crops(store, embedder, wait, depth, on_damage)
         embed_exemplars(store, embedder)
     return embedded
+
+
+def lost_vectors(store: Store) -> tuple[str, ...]:
+    """Have the crops embedded again whose file of vectors is lost; a remark on these files, if any."""
+    paths = [str(path) for path in store.unlist_lost_vectors()]
+    if not paths:
+        return ()
+    files = counted(len(paths), "file of vectors was", "files of vectors were")
+    return (f"{files} missing or cut off, so the stored crops are embedded again: {some(paths)}",)
 
 
 def unread_examples(store: Store, embedder: Embedder) -> tuple[str, ...]:

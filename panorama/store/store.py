@@ -141,6 +141,10 @@ class Store:
         with self._place.catalog.read() as tx:
             return lost.lost_contents(tx, self.path)
 
+    def unlist_lost_vectors(self) -> list[Path]:
+        """Unlist and return the lost files of vectors: their crops count as not embedded from then on."""
+        return lost.unlist_lost_vectors(self._place)
+
     def attach_video(self, video: VideoRow, settings_hash: str) -> str | None:
         """List a copied, renamed or touched file whose content is indexed; return its name.
 

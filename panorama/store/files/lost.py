@@ -1,10 +1,12 @@
 """The path of a data file comes in; the open file goes out, or an error that names its videos and the remedy.
 
-The remedy is `panorama index`, which computes the lost rows again with the settings that they had.
+The remedy is `panorama index`, which computes the lost rows again with the settings that they had: vectors
+from the stored crops, everything else from the videos.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
@@ -17,6 +19,7 @@ import pyarrow.parquet as pq
 from panorama.errors import LibraryDamaged, PanoramaError
 from panorama.lines import SHOWN, counted, shell_line, some
 from panorama.store.catalog.database import Catalog, Transaction
+from panorama.store.files.layout import Place
 from panorama.store.files.own_names import check_data_files
 from panorama.store.files.schema import segment_of
 
@@ -24,6 +27,11 @@ FEW_ROWS = 4096
 """Up to this number of rows, those of a few videos, one thread reads: waking others takes longer."""
 
 _LISTED = "SELECT path, bytes FROM files WHERE retired_version IS NULL"
+_VECTORS = f"{_LISTED} AND table_name = 'embeddings'"
+_UNLIST = """
+UPDATE files SET retired_version = :version, retired_at = :now
+WHERE path IN :paths AND retired_version IS NULL RETURNING path
+"""
 _CONTENTS = """
 SELECT DISTINCT s.content_hash FROM files f JOIN file_segments fs ON fs.file_id = f.file_id
 JOIN segments s ON s.segment_id = fs.segment_id WHERE f.path = :path AND s.state = 'live'
@@ -83,9 +91,23 @@ def lost_contents(tx: Transaction, root: Path) -> frozenset[str]:
     return frozenset(row.content_hash for path in lost for row in tx.rows(_CONTENTS, path=path))
 
 
-def _lost_files(tx: Transaction, root: Path) -> list[str]:
+def unlist_lost_vectors(place: Place) -> list[Path]:
+    """Unlist the files of vectors that are missing or cut off, and return them.
+
+    Their crops count as not embedded from then on.
+    """
+    with place.catalog.read() as tx:
+        lost = _lost_files(tx, place.root, _VECTORS)
+    if not lost:
+        return []
+    with place.catalog.write() as tx:  # without files that were erased or replaced since
+        gone = tx.rows(_UNLIST, paths=lost, version=tx.bump("data"), now=time.time())
+    return [place.root / row.path for row in gone]
+
+
+def _lost_files(tx: Transaction, root: Path, which: str = _LISTED) -> list[str]:
     """The listed data files that are missing or differ in size from the catalog."""
-    listed = tx.tuples(_LISTED)
+    listed = tx.tuples(which)
     check_data_files(root, [path for path, _ in listed])
     return [path for path, size in listed if _size(root / path) != size]
 
