@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama import waits
 from panorama.album import registering
 from panorama.album.entities import Entity
 from panorama.album.forgetting import Seen, forget
@@ -150,7 +151,8 @@ class Library(LibraryContents):
         unlisted = lost_vectors(self._store)  # before stored crops are embedded
         embedded = 0
         if chosen is not None and model is not None:
-            embedded = self._switch(chosen, os.fspath(model), lambda error: None)  # told by `index_found`
+            with waits.told_to(hooks.on_wait if hooks else None):
+                embedded = self._switch(chosen, os.fspath(model), lambda error: None)  # told by `index_found`
         self._models.remember()
         if proposer is not None:
             self._models.propose_with(finds, os.fspath(proposer))
@@ -225,8 +227,7 @@ class Library(LibraryContents):
         Raises:
             UsageError: no image is given, or one is neither a path nor an array.
             BadImage, BadBox: an image or box is unusable; nothing is registered.
-            EntityError: the name is not allowed, or the entity exists despite `known`.
-            UnknownEntity: the entity does not exist despite `known`.
+            EntityError, UnknownEntity: the name is not allowed, or `known` does not hold.
         """
         given = registering.given(images, unlike, box, find, lambda: self.proposer)
         if not given.pictures and not given.rivals:
@@ -284,7 +285,7 @@ class Library(LibraryContents):
     def _add(
         self, album: Mapping[str, registering.Given], category: bool | None, known: bool | None = None
     ) -> list[Entity]:
-        """Add entities with their examples and look-alikes, all or none."""
+        """Add entities with their examples and look-alikes, all or none, see `register`."""
         from panorama.album import vetting
 
         for name, given in album.items():

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from panorama import waits
 from panorama.errors import LibraryWriteError
 from panorama.store import claims
 from panorama.store.claims import PATIENCE_SECONDS, Claims
@@ -129,7 +130,7 @@ def test_what_a_silent_one_claimed_is_taken_once_it_was_waited_for(
     with Claims(tmp_path) as theirs, Claims(tmp_path, clock) as ours:
         assert theirs.take("work") and not ours.take("work")
         clock.now += PATIENCE_SECONDS
-        ours.wait_for(["work"])
+        ours.wait_for(["work"], "they work")
         assert ours.take("work")
         ours.drop("work")
         os.utime(tmp_path / "claim-work.lock", (1, 1))  # a sign of life: it is waited for again
@@ -167,23 +168,38 @@ def test_what_is_dropped_while_it_is_looked_at_is_not_taken_without_its_lock(
 def test_who_wants_to_be_alone_waits_and_is_told_so_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims, "TELL_SECONDS", 0.05)
+    monkeypatch.setattr(waits, "TELL_SECONDS", 0.05)
     monkeypatch.setattr(claims, "LOOK_SECONDS", 0.01)
     told: list[str] = []
-    with Claims(tmp_path) as theirs, Claims(tmp_path) as ours:
-        with ours.alone("work", lambda: told.append("waits")):
+
+    def listen(what: str) -> None:
+        told.append(what)
+        threading.Timer(0.3, lambda: [theirs.drop(work) for work in ("work", "more")]).start()
+
+    with Claims(tmp_path) as theirs, Claims(tmp_path) as ours, waits.told_to(listen):
+        with ours.alone("work", "they work"):
             assert told == []
         assert theirs.take("work") and theirs.take("more")
-
-        def waits() -> None:
-            told.append("waits")
-            threading.Timer(0.3, lambda: [theirs.drop(work) for work in ("work", "more")]).start()
-
-        with ours.alone("work", waits):
-            assert told == ["waits"] and not theirs.take("work")
+        with ours.alone("work", "they work"):
+            assert told == ["they work"] and not theirs.take("work")
         assert theirs.take("work") and theirs.take("more")
-        ours.wait_for(["work", "more"], waits)
-        assert told == ["waits"] * 2 and theirs.take("work") and theirs.take("more")
+        ours.wait_for(["work", "more"], "they work again")
+        assert told == ["they work", "they work again"] and theirs.take("work") and theirs.take("more")
+
+
+def test_a_check_ends_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "LOOK_SECONDS", 0.01)
+    looks = []
+
+    def check() -> None:
+        looks.append(1)
+        if len(looks) == 3:
+            raise TimeoutError
+
+    with Claims(tmp_path) as theirs, Claims(tmp_path) as ours:
+        assert theirs.take("work")
+        with pytest.raises(TimeoutError), ours.alone("work", "they work", check):
+            pytest.fail("it is claimed")
 
 
 def test_a_place_that_cannot_be_written_says_so(tmp_path: Path) -> None:

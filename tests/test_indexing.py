@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import panorama
+from panorama import waits
 from panorama.indexing import pipeline, run, stages
 from panorama.indexing.outcomes import FileOutcome, Hooks
 from panorama.indexing.parcels import Progress
@@ -323,11 +324,17 @@ def test_stored_crops_are_embedded_and_the_library_made_ready_by_one_process_at_
     other.hash = "other"
     with Store.open(tmp_path / "library") as store, store.claims() as claims:
         for work, run in (
-            (EMBEDDING, lambda hooks: embed_missing(store, other, hooks=hooks)),
-            (UPKEEP, lambda hooks: finish(store, ColorEmbedder(), hooks)),
+            (EMBEDDING, lambda listener: embed_missing(store, other)),
+            (UPKEEP, lambda listener: finish(store, ColorEmbedder(), Hooks(on_wait=listener))),
         ):
             assert claims.take(work)
-            run(Hooks(on_wait=lambda what, work=work: (told.append(what), claims.drop(work))))
+
+            def listener(what, work=work):
+                told.append(what)
+                claims.drop(work)
+
+            with waits.told_to(listener):
+                run(listener)
         assert embed_missing(store, other) == 0
     assert told == [
         "another process is embedding stored crops",

@@ -27,12 +27,13 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "arguments": frozenset({"errors", "values"}),
     "content": frozenset({"errors"}),
     "threads": frozenset({"errors", "arguments"}),
+    "waits": frozenset(),
     "pictures": frozenset({"errors", "lines"}),
     "frames": frozenset({"errors"}),
     "regions": frozenset({"errors", "frames"}),
     "video": frozenset({"errors", "lines", "pictures", "frames", "regions"}),
     "models": frozenset({"errors", "json_text", "content", "threads", "pictures", "frames", "regions"}),
-    "store": frozenset({"errors", "lines", "commands", "frames", "regions"}),
+    "store": frozenset({"errors", "lines", "commands", "waits", "frames", "regions"}),
     # The query engine gets the embedder passed in: it knows the interface, not the models.
     "query": frozenset(
         {"errors", "lines", "commands", "values", "arguments", "frames", "regions", "store", "models.base"}

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from store_samples import MODEL, exemplar, index
 
+from panorama import waits
 from panorama.errors import LibraryWriteError
 from panorama.store import Store
 from panorama.store.files.locks import FileLock
@@ -46,6 +48,31 @@ def test_a_folder_of_the_index_that_goes_meanwhile_is_no_error(store: Store, mon
     monkeypatch.setattr(index_files, "index_folders", lambda path: [path / "gone-e1"])
     index_files.clear(store._place)
     index_files.drop_gone(store._place)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda store: store.compact(),
+        lambda store: store.remove_videos(["a.mp4"]),
+        lambda store: store.forget_entity("cat", np.zeros(0, np.int64)),
+    ],
+)
+def test_who_waits_for_another_that_merges_files_says_so(store: Store, monkeypatch, change) -> None:
+    """Merging takes minutes in a large library; until then `forget` looked as if it hung."""
+    monkeypatch.setattr(waits, "TELL_SECONDS", 0.05)
+    store.add_exemplars("cat", [exemplar()])
+    theirs, told = FileLock.take(store.path / "locks" / "maintenance.lock"), list[str]()
+
+    def listener(what: str) -> None:
+        told.append(what)
+        threading.Timer(0.1, theirs.release).start()
+
+    with waits.told_to(listener):
+        change(store)
+        assert told == ["another process is merging or erasing data files"]
+        store.compact()
+        assert len(told) == 1
 
 
 def test_a_lock_whose_file_a_user_deleted_leaves_that_of_the_next_holder(tmp_path: Path) -> None:

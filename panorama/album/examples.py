@@ -9,7 +9,6 @@ videos are embedded as they are: a track has several of them.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 import cv2
@@ -21,7 +20,6 @@ from panorama.errors import BadImage
 from panorama.models.base import Embedder, Image
 from panorama.query.stopping import check_stopped
 from panorama.store import Exemplar, Snapshot, Store
-from panorama.store.claims import LOOK_SECONDS
 
 
 def part(x1: float, y1: float, x2: float, y2: float) -> Callable[[Image], Image]:
@@ -67,6 +65,9 @@ def views_of(embedder: Embedder) -> Mapping[str, Callable[[Image], Image]]:
     return GEOMETRY if embedder.of_colour_alone else VIEWS
 
 
+EXAMPLES = "album"
+"""Name of work that only one process at a time does; see `panorama.store.claims`."""
+
 BATCH = 32
 """Number of registered pictures that are embedded and stored at a time when they are embedded again."""
 
@@ -100,10 +101,8 @@ def embed_exemplars(store: Store, embedder: Embedder) -> int:
     if not _waiting(store, embedder):
         return 0
     store.check_writable()
-    with store.claims() as claims:
-        while not claims.take("album"):
-            check_stopped()
-            time.sleep(LOOK_SECONDS)
+    others = "another process is embedding example pictures"
+    with store.claims() as claims, claims.alone(EXAMPLES, others, check_stopped):
         waiting, done = _waiting(store, embedder), 0
         for start in range(0, len(waiting), BATCH):
             check_stopped()

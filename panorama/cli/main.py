@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from panorama import waits
 from panorama.cli.given import FilePath
 from panorama.cli.memory import want_of_memory
 from panorama.commands import command, using
@@ -155,6 +156,10 @@ def main() -> None:
     sys.exit(run({}))
 
 
+def _tell_wait(what: str) -> None:
+    click.echo(one_line(f"{what}; waiting for it"), err=True)
+
+
 def run(state: dict[str, Any]) -> int:
     """Run the command line; returns its exit status.
 
@@ -165,7 +170,7 @@ def run(state: dict[str, Any]) -> int:
     os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")
     try:
         _interrupts_raise()
-        with paths_told():
+        with paths_told(), waits.told_to(_tell_wait):
             status = cli.main(standalone_mode=False, prog_name="panorama", obj=state)
         sys.stdout.flush()
     except (click.exceptions.Abort, KeyboardInterrupt):

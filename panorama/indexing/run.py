@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
+from panorama import waits
 from panorama.errors import PanoramaError, VideoError
 from panorama.indexing.intake import Copy, Elsewhere, Intake, Ticket
 from panorama.indexing.outcomes import (
@@ -71,9 +72,10 @@ def index_paths(
         store.claims() as claims,
         indexer.work.threads.lent(),
         products_alone(),
+        waits.told_to(hooks.on_wait),
     ):
         run = _Run(store, indexer, found, hooks, gate, claims, kept or Kept())
-        embed = partial(embed_missing, store, indexer.embedder, gate.wait, indexer.depth, hooks)
+        embed = partial(embed_missing, store, indexer.embedder, gate.wait, indexer.depth)
         damaged: list[PanoramaError] = []
         # First embed stored crops, which needs no decoding: until then no query finds them.
         embedded = 0
@@ -102,10 +104,10 @@ def finish(store: Store, embedder: Embedder, hooks: Hooks | None = None) -> None
     """Finish indexing: merge small data files and prepare what queries read; pauses while queries run."""
     from panorama.answering.source import SnapshotVectors
 
-    told = hooks or Hooks()
     with (
         store.claims() as claims,
-        claims.alone(UPKEEP, lambda: told.on_wait("another process is making the library ready for queries")),
+        waits.told_to(hooks.on_wait if hooks else None),
+        claims.alone(UPKEEP, "another process is making the library ready for queries"),
         closing(store.marks()) as marks,
         PauseGate(marks) as gate,
     ):
@@ -182,7 +184,8 @@ class _Run:
             self._pass(left, side_by_side)
             left = [(one.number, one.video) for one in self._intake.elsewhere]
             # This process holds no claim now, so no process waits for it in turn.
-            self._claims.wait_for([one.claim for one in self._intake.elsewhere], self._tell_of_others)
+            others = f"another process is indexing {len(self._intake.elsewhere)} of these videos"
+            self._claims.wait_for([one.claim for one in self._intake.elsewhere], others)
 
     def _pass(self, files: list[tuple[int, FoundVideo]], side_by_side: bool) -> None:
         self._before = {}
@@ -194,9 +197,6 @@ class _Run:
                     self._take(item)
         finally:
             self._abort()
-
-    def _tell_of_others(self) -> None:
-        self._hooks.on_wait(f"another process is indexing {len(self._intake.elsewhere)} of these videos")
 
     def _take(self, item: Parcel | Copy | FileOutcome) -> None:
         if isinstance(item, FileOutcome):

@@ -11,7 +11,6 @@ from panorama.album.examples import embed_exemplars, views_of
 from panorama.album.stored_pictures import CropReader
 from panorama.commands import command, command_of
 from panorama.errors import PanoramaError
-from panorama.indexing.outcomes import Hooks
 from panorama.indexing.settings import EMBED_BATCH
 from panorama.lines import counted, one_line, some
 from panorama.models.base import Embedder
@@ -37,7 +36,6 @@ def embed_missing(
     embedder: Embedder,
     wait: Callable[[], None] = lambda: None,
     depth: int | None = None,
-    hooks: Hooks | None = None,
     on_damage: OnDamage | None = None,
 ) -> int:
     """Embed all stored crops and example images that lack vectors of this model.
@@ -50,11 +48,7 @@ def embed_missing(
     Returns:
         number of crops that got vectors.
     """
-    told = hooks or Hooks()
-    with (
-        store.claims() as claims,
-        claims.alone(EMBEDDING, lambda: told.on_wait("another process is embedding stored crops")),
-    ):
+    with store.claims() as claims, claims.alone(EMBEDDING, "another process is embedding stored crops"):
         embedded = embed_stored_crops(store, embedder, wait, depth, on_damage)
         embed_exemplars(store, embedder)
     return embedded

@@ -8,9 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
+from panorama import waits
 from panorama.store.catalog.database import write_errors
 from panorama.store.files.joining import join
 from panorama.store.files.locks import FileLock, remove_dead
@@ -24,9 +26,6 @@ PATIENCE_SECONDS = 120.0
 
 LOOK_SECONDS = 0.2
 """How often a waiting process checks whether the work is free."""
-
-TELL_SECONDS = 1.0
-"""Report waiting only if it takes longer: most holders just check that there is nothing to do."""
 
 
 class Claims:
@@ -92,28 +91,36 @@ class Claims:
                 lock.release()
 
     @contextmanager
-    def alone(self, work: str, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Hold a claim for a block, after its current holder; call `on_wait` if waiting takes long."""
-        self._take_waiting(work, on_wait)
+    def alone(self, work: str, holder: str, check: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Hold a claim for a block, after its current holder.
+
+        Args:
+            holder: what the holder does, told if waiting takes long; see `waits.tell`.
+            check: called while waiting; what it raises ends that.
+        """
+        self._take_waiting(work, partial(waits.tell, holder), check)
         try:
             yield
         finally:
             self.drop(work)
 
-    def wait_for(self, works: Sequence[str], on_wait: Callable[[], None] = lambda: None) -> None:
-        """Return when each of these pieces of work has been free; call `on_wait` once if that takes long.
+    def wait_for(self, works: Sequence[str], holder: str) -> None:
+        """Return when each of these pieces of work has been free; tell once if that takes long, see `alone`.
 
         Hold no claim while waiting: two processes that wait for each other's claims never stop.
         """
-        tell = [on_wait]
+        tell = [partial(waits.tell, holder)]
         for work in works:
             self._take_waiting(work, lambda: tell.pop()() if tell else None)
             self.drop(work)
 
-    def _take_waiting(self, work: str, on_wait: Callable[[], None]) -> None:
+    def _take_waiting(
+        self, work: str, on_wait: Callable[[], None], check: Callable[[], None] = lambda: None
+    ) -> None:
         began, told = time.monotonic(), False
         while not self.take(work):
-            if not told and time.monotonic() - began >= TELL_SECONDS:
+            check()
+            if not told and time.monotonic() - began >= waits.TELL_SECONDS:
                 told = True
                 on_wait()
             time.sleep(LOOK_SECONDS)

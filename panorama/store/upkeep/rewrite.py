@@ -10,6 +10,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +18,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from panorama import waits
 from panorama.commands import command
 from panorama.errors import LibraryDamaged, LibraryWriteError
 from panorama.store.catalog import sightings
 from panorama.store.catalog.database import Transaction, left_by, write_errors
 from panorama.store.files.layout import Place
-from panorama.store.files.locks import held
+from panorama.store.files.locks import FileLock
 from panorama.store.files.lost import ListedFile
 from panorama.store.files.own_names import check_data_files
 from panorama.store.files.schema import segment_of
@@ -33,6 +35,9 @@ from panorama.store.vectors import index_files
 TARGET_BYTES = 256 << 20
 MOST_OPEN = 100
 """How many files with rows of the same segments are merged at once: a process may open 256 or 1,024 files."""
+
+_LOOK_SECONDS = 0.02
+"""How often to look whether the lock is free, until the wait is told."""
 
 _LISTED = """
 SELECT file_id, table_name AS "table", path, model_hash, exit, dim, row_count AS rows, bytes FROM files
@@ -96,11 +101,27 @@ def compact(
         How many files were replaced. A sweep deletes them when no reader can use them any more.
     """
     replaced, again = 0, True
-    with write_errors(place.root), held(place.locks / "maintenance.lock"):
+    with write_errors(place.root), _alone(place):
         while again:
             merged, again = _round(place, target_bytes, least_files, wait)
             replaced += merged
     return replaced
+
+
+@contextmanager
+def _alone(place: Place) -> Iterator[None]:
+    """Keep other processes from rewriting data files for a block, after one that does so now."""
+    path = place.locks / "maintenance.lock"
+    began = time.monotonic()
+    while (lock := FileLock.take_if_free(path)) is None and time.monotonic() - began < waits.TELL_SECONDS:
+        time.sleep(_LOOK_SECONDS)
+    if lock is None:
+        waits.tell("another process is merging or erasing data files")
+        lock = FileLock.take(path)
+    try:
+        yield
+    finally:
+        lock.release(keep_file=True)
 
 
 def _round(place: Place, target_bytes: int, least_files: int, wait: Callable[[], None]) -> tuple[int, bool]:
@@ -130,7 +151,7 @@ def drop_dead(place: Place) -> None:
         LibraryWriteError: a file cannot be read or written and keeps such rows.
     """
     try:
-        with write_errors(place.root), held(place.locks / "maintenance.lock"):
+        with write_errors(place.root), _alone(place):
             index_files.drop_gone(place)
             for source in _sources(place):
                 if source.dead:
@@ -150,7 +171,7 @@ def erase_tracks(place: Place, track_ids: NDArray[np.int64]) -> None:
     """
     tracks = np.unique(track_ids)
     holders = set(segment_of(tracks).tolist())
-    with write_errors(place.root), held(place.locks / "maintenance.lock"):
+    with write_errors(place.root), _alone(place):
         # Crops first: EmbeddingsWriter lists vectors only while their crops are stored. Once these crops are
         # gone, no more vectors of them follow, and the second list of files holds all there are.
         for is_crops in (True, False):
