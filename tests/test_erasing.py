@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import sqlite3
+import struct
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -244,6 +246,46 @@ def test_what_is_left_makes_no_change_wait_for_a_writer(known: Store, monkeypatc
         began = time.monotonic()
         erasing.try_to_finish(store._place)
         assert time.monotonic() - began < 5 and mark(store) is not None
+
+
+def test_the_log_is_emptied_only_while_something_of_it_is_not_copied(known: Store, monkeypatch) -> None:
+    """Otherwise SQLite before 3.51.3 may lose what others commit meanwhile (its WAL-reset bug)."""
+    steps, begun = catalog._scrubbed, list[bool]()
+    path = known.path / "catalog.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+
+        class Looked:
+            def __init__(self, connection: sqlite3.Connection) -> None:
+                self._connection = connection
+
+            def execute(self, sql: str, *values: object) -> sqlite3.Cursor:
+                if sql.startswith("PRAGMA wal_checkpoint"):
+                    pages, copied = log_state(path)
+                    begun.append(copied < pages)
+                    if len(begun) < 3:
+                        other.execute("BEGIN IMMEDIATE")  # whoever writes keeps the log from being emptied
+                return self._connection.execute(sql, *values)
+
+        monkeypatch.setattr(catalog, "_scrubbed", lambda connection: steps(Looked(connection)))
+        with pytest.raises(NotYetErased):
+            known.forget_entity(NAME)
+        other.execute("ROLLBACK")
+        with pytest.raises(LibraryWriteError):
+            known.erase_forgotten()
+        other.execute("ROLLBACK")
+        known.erase_forgotten()
+    assert begun == [True, True, True]
+    assert mark(known) is None and not left(known.path)
+
+
+def log_state(catalog_path: Path) -> tuple[int, int]:
+    """How many pages the log holds, and how many of them are in the catalog.
+
+    As in the index that connections share (https://sqlite.org/walformat.html). Another process reads it:
+    closing it here would drop the locks that SQLite has on it.
+    """
+    held = subprocess.check_output(["cat", f"{catalog_path}-shm"])
+    return struct.unpack_from("=I", held, 16)[0], struct.unpack_from("=I", held, 96)[0]
 
 
 @pytest.fixture

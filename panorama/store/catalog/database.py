@@ -44,6 +44,8 @@ _VACUUMED = "vacuumed "
 _MARK = "SELECT value FROM meta WHERE key = ?"
 _SET_MARK = "UPDATE meta SET value = ? WHERE key = ? AND value = ?"
 _DROP_MARK = "DELETE FROM meta WHERE key = ? AND value = ?"
+_ATTEMPT = "erasing attempt"
+"""Key of a value that every attempt to empty the log changes, see `_scrubbed`."""
 _DISK_FULL = "the disk is full; free some space and run the same command again"
 _DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 _BUMP = """
@@ -315,15 +317,23 @@ def _refuse_mixed(connection: Connection, path: Path, cause: Exception | None = 
 
 
 def _scrubbed(connection: sqlite3.Connection) -> bool:
-    """Scrub the file if it is marked; return True if a reader keeps the deleted bytes in the log."""
+    """Scrub the file if it is marked; return True if a reader keeps the deleted bytes in the log.
+
+    SQLite before 3.51.3 may lose committed pages if a checkpoint begins when all of the log is copied, and
+    another connection then commits, which begins the log anew (https://sqlite.org/wal.html#walresetbug).
+    Emptying the log shuts writers out, but goes on without that if one stays. So a change of our own is
+    committed just before, and is not copied by the commit: the log cannot begin anew until it is copied.
+    """
     found = connection.execute(_MARK, (_ERASING,)).fetchone()
     if found is None:
         return False
     mark = found[0]
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
     if not mark.startswith(_VACUUMED):
         connection.execute("VACUUM")
         connection.execute(_SET_MARK, (_VACUUMED + mark, _ERASING, mark))
         mark = _VACUUMED + mark
+    connection.execute(_SET_META, {"key": _ATTEMPT, "value": uuid.uuid4().hex})
     busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     if not busy:
         connection.execute(_DROP_MARK, (_ERASING, mark))
