@@ -16,7 +16,7 @@ NOT_REJECTED = "band <> 'rejected'"
 _WITHOUT_BAND = re.compile(r"\b(NOT[ (]+ENTITY|ENTITY[ )]+IS NULL|FOLLOWED BY|BEFORE|DURING|OVERLAPS)\b")
 """Rows made of several tracks, or rows that match nothing, have no band."""
 _DECIDED_BY_USER = re.compile(r"\b(SCORE|BAND|WITH|OR)\b")
-"""The statement chooses by itself what is near enough, or a condition behind it would apply to a part only."""
+"""It chooses by itself what is near enough, or a condition behind it would apply to a part only."""
 
 
 def uncertain_told(tracks: int, sql: str, entities: Sequence[str] = ()) -> str:
@@ -37,7 +37,7 @@ def told_on_page(tracks: int, sql: str, entities: Sequence[str] = ()) -> str:
 
 
 def nothing_told(sql: str) -> str:
-    """For a statement without rows or uncertain tracks: how to see what comes nearest; '' if nothing would."""
+    """For a statement without rows or uncertain tracks, how to see what comes nearest; '' if nothing would."""
     _, asked = _shorthand(sql)
     if not _into_it(sql, UNCERTAIN) or _DECIDED_BY_USER.search(asked):
         return ""
