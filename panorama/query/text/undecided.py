@@ -37,7 +37,7 @@ def told_on_page(tracks: int, sql: str, entities: Sequence[str] = ()) -> str:
 
 
 def nothing_told(sql: str) -> str:
-    """For a statement without rows or uncertain tracks, how to see what comes nearest; '' if nothing would."""
+    """For a statement without rows or uncertain tracks, how to see what comes nearest; else empty."""
     _, asked = _shorthand(sql)
     if not _into_it(sql, UNCERTAIN) or _DECIDED_BY_USER.search(asked):
         return ""
