@@ -1,5 +1,4 @@
-"""A statement and its number of uncertain tracks come in; a line about what it left out, and how to see that,
-goes out."""
+"""A statement and its number of uncertain tracks come in; a line on how to see what it left out goes out."""
 
 from __future__ import annotations
 
