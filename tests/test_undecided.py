@@ -9,7 +9,7 @@ from fakes import thing_picture, write_picture
 from page_samples import Page
 
 from panorama.query.text.advised import MOST_NAMED, UNCERTAIN
-from panorama.query.text.undecided import NOT_REJECTED, told_on_page, uncertain_told
+from panorama.query.text.undecided import NOT_REJECTED, nothing_told, told_on_page, uncertain_told
 
 ALL = "SELECT tracks WHERE band = 'uncertain'"
 MIXED = "entity = 'mixed'"
@@ -106,3 +106,37 @@ def test_uncertain_tracks_are_not_taken_for_as_many_moments():
     others = (f"{moments} FOLLOWED BY entity = 'dog'", "SELECT frames WHERE entity = 'SELECT moments'")
     for number, sql in ((1, moments), *((3, other) for other in others)):
         assert "join" not in uncertain_told(number, sql) + told_on_page(number, sql)
+
+
+def test_an_empty_answer_says_how_to_see_what_comes_nearest(run, doubtful):
+    """Five whole photographs found nothing, and nobody said what to do next."""
+    write_picture(doubtful / "ring.png", thing_picture("green"))
+    asked = "SELECT tracks WHERE entity = 'ring'"
+    run("register", "ring", "ring.png")
+    done = run("query", f"{asked} AND time > 1000")
+    (advice,) = re.findall(r"^nothing was found, .* with: (AND .* LIMIT 5)\. If", done.err)
+    nearest = run("query", f"{asked} {advice}", "--json")
+    assert 0 < len(nearest.json) <= 5 and nearest.err == ""
+    scores = [row["score"] for row in nearest.json]
+    assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT tracks",
+        "SELECT tracks WHERE NOT entity = 'a'",
+        "SELECT tracks WHERE entity = 'a' AND score > 0.9",
+        "SELECT tracks WHERE entity = 'a' AND band = 'accepted'",
+        "SELECT tracks WHERE entity = 'a' WITH PRECISION 0.9",
+        "SELECT tracks WHERE entity = 'a' OR entity = 'b'",
+        "SELECT count(*) FROM sightings WHERE entity = 'a'",
+    ],
+)
+def test_no_advice_where_it_would_not_apply(sql):
+    assert nothing_told(sql) == ""
+
+
+def test_the_order_and_limit_of_a_statement_stay():
+    told = nothing_told("SELECT tracks WHERE entity = 'a' ORDER BY start_time LIMIT 3")
+    assert "with: AND score >= 0. If" in told

@@ -21,7 +21,7 @@ FEWEST = 3
 ODD = 0.25
 """Largest share of the examples that may be reported as unlike the rest; always at least one."""
 
-CHANCE = 0.87
+CHANCE = 0.86
 """Share of the pairs of strangers that are less similar than an example is to the nearest other example.
 
 At most one in a hundred sets of views of a single thing has an example that is not

@@ -24,7 +24,7 @@ from panorama.page.document import MOST, check_page
 from panorama.picture_files import check_picture
 from panorama.query.handed.relations import Limits
 from panorama.query.result.result import Result
-from panorama.query.text.undecided import uncertain_told
+from panorama.query.text.undecided import nothing_told, uncertain_told
 from panorama.shown.answer_pictures import AnswerPictures
 from panorama.store.files.outputs import check_output, refuse_own_files
 
@@ -167,6 +167,8 @@ class _Wanted:
             say(warning)
         if result.uncertain:
             say(uncertain_told(result.uncertain, asked[number].sql, result.uncertain_of))
+        elif not len(result) and (nothing := nothing_told(asked[number].sql)):
+            say(nothing)
         told = _pictures(library, result, self.sheet, self.clips) if self.sheet or self.clips else ()
         if self.page:
             _page(library, result, Path(self.page), self.page_hits, told)

@@ -2,7 +2,8 @@
 
 Besides pictures of things, they include unclear parts of pictures. An archive is full of crops that show
 nothing in particular: a dark corner, a blurred edge, a bare wall. These resemble each other. If all strangers
-were things, none would be close to such a crop, and two of them would pass for the same thing.
+were things, none would be close to such a crop, and two of them would pass for the same thing. The same holds
+for what is printed, so they include marks, too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from safetensors.torch import save_file
 
 from panorama.models.base import Image
 from panorama.models.embedder import PanoramaNet
+from panorama.models.training.marks import mark
 from panorama.models.training.sources import Item
 from panorama.models.weights import COHORT, open_model, record_hashes
 
@@ -103,11 +105,12 @@ def _transparent(item: Item) -> bool:
 
 
 def cohort_pictures(items: Sequence[Item], seed: int = 0) -> list[Image]:
-    """Pictures of `cohort_items`, followed by half as many unclear parts of them."""
+    """Pictures of `cohort_items`, then half as many unclear parts of them, then as many marks as parts."""
     pictures = [np.ascontiguousarray(item.load()[..., :3]) for item in cohort_items(items, seed=seed)]
     rng = np.random.default_rng(seed)
     chosen = rng.permutation(len(pictures))[: len(pictures) // 2]
-    return pictures + [unclear_part(pictures[i], rng) for i in chosen]
+    parts = [unclear_part(pictures[i], rng) for i in chosen]
+    return pictures + parts + [mark(rng) for _ in parts]
 
 
 def unclear_part(picture: Image, rng: np.random.Generator) -> Image:

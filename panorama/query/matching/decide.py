@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN
 
 COHORT_NEIGHBOURS = 3
-"""Of 768 in the shipped cohort. With more, a threshold that silences strangers loses more true matches."""
+"""Of 1,024 in the shipped cohort. With more, a threshold that silences strangers loses more true matches."""
 
 POOL_QUANTILE = 0.85
 

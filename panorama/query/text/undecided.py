@@ -1,4 +1,4 @@
-"""A statement and its number of uncertain tracks come in; a line about them and how to see them goes out."""
+"""A statement and its number of uncertain tracks come in; a line on how to see what it left out goes out."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from panorama.query.text.extensions import find_extensions
 NOT_REJECTED = "band <> 'rejected'"
 _WITHOUT_BAND = re.compile(r"\b(NOT[ (]+ENTITY|ENTITY[ )]+IS NULL|FOLLOWED BY|BEFORE|DURING|OVERLAPS)\b")
 """Rows made of several tracks, or rows that match nothing, have no band."""
+_DECIDED_BY_USER = re.compile(r"\b(SCORE|BAND|WITH|OR)\b")
+"""It chooses by itself what is near enough, or a condition behind it would apply to a part only."""
 
 
 def uncertain_told(tracks: int, sql: str, entities: Sequence[str] = ()) -> str:
@@ -30,6 +32,18 @@ def told_on_page(tracks: int, sql: str, entities: Sequence[str] = ()) -> str:
     return (
         f"{told} uncertain and not on this page{_joined(tracks, sql)}. "
         f"A yes helps most on these; see with: {shown}"
+    )
+
+
+def nothing_told(sql: str) -> str:
+    """For a statement without rows or uncertain tracks, how to see what comes nearest; else empty."""
+    _, asked = _shorthand(sql)
+    if not _into_it(sql, UNCERTAIN) or _DECIDED_BY_USER.search(asked):
+        return ""
+    order = "" if re.search(r"\b(ORDER|LIMIT)\b", asked) else " ORDER BY score DESC LIMIT 5"
+    return (
+        f"nothing was found, and nothing is uncertain; see what comes nearest with: AND score >= 0{order}. "
+        "If the thing is in the videos, register more examples, cut out so that it fills the picture (--find)"
     )
 
 
