@@ -31,7 +31,7 @@ from panorama.video.hevc_layers import Layers
 OPEN_OPTIONS = {"protocol_whitelist": "file"}
 TEXT_FORMATS = frozenset({"tty", "concat", "hls", "dash", "lrc", "srt", "webvtt", "ass"})
 # If frames are reordered, these formats store no presentation times or wrong ones; their order is right.
-ORDER_ONLY_FORMATS = frozenset({"avi", "h264", "hevc", "m4v", "mpegvideo", "vvc"})
+ORDER_ONLY_FORMATS = frozenset({"asf", "avi", "h264", "hevc", "m4v", "mpegvideo", "vvc"})
 # After a seek, their parser may give a frame the stamp of the next, so they are read from the beginning.
 RESTAMPING_FORMATS = frozenset({"mpeg", "mpegvideo"})
 # The header gets the length when the file is finished, so a shorter file has lost its end.
