@@ -173,7 +173,7 @@ def test_pictures_of_a_folder_may_come_and_go_and_none_may_be_another(
 def test_a_folder_that_grows_while_it_is_hashed_goes_on_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """New pictures were in its hash but not in its size: a time set for it by hand was forgotten next time."""
+    """New pictures were in its hash but not in its size: later, a time set for it by hand was forgotten."""
     source = red(tmp_path / "source.mp4")
     folder = write_pictures(tmp_path / "trap", range(6), source)
     before = FileMark.of(folder)
