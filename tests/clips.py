@@ -312,6 +312,7 @@ MAKERS: dict[str, Callable[[Path], Clip]] = {
     "palette.avi": write_palette,
     "broadcast.mxf": lambda p: write_video(p, "mpeg2video", b_frames=2),
     "windows.asf": lambda p: write_video(p, "wmv2"),
+    "b-frames.asf": lambda p: write_video(p, "libx264", b_frames=3, codec_options=B_FRAMES),
     "phone.3g2": lambda p: write_video(p, "mpeg4"),
     "flash.f4v": lambda p: write_video(p, "libx264", codec_options=H264),
     "real.rm": lambda p: write_video(p, "rv20"),

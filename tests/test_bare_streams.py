@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import av
+import numpy as np
 import pytest
 from clips import SLOW, Clip, write_video
 
 from panorama.video import find_videos, open_video
+from panorama.video.clip import write_clip
 
 UNTOLD = {
     "untold.hevc": ("libx265", "yuv420p", {"x265-params": "log-level=none:vui-timing-info=0"}),
@@ -20,6 +23,23 @@ UNTOLD = {
 def test_the_rate_is_the_one_that_the_headers_tell(name: str, clips: Callable[[str], Clip]) -> None:
     with open_video(clips(name).path) as reader:
         assert reader.info.average_rate == SLOW and not reader.info.assumed_rate
+
+
+def test_the_rate_of_a_tape_is_that_of_its_frames(tmp_path: Path) -> None:
+    """It was 60,000 frames a second, so the last frame of a clip cut from it lasted 17 millionths of one."""
+    frame = av.VideoFrame.from_ndarray(np.full((576, 720, 3), 90, np.uint8)).reformat(format="yuv420p")
+    with av.open(str(tmp_path / "tape.dv"), "w") as container:
+        stream = container.add_stream("dvvideo", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 720, 576, "yuv420p"
+        for _ in range(6):
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    with open_video(tmp_path / "tape.dv") as reader:
+        assert reader.info.average_rate == 25
+    assert write_clip(tmp_path / "tape.dv", 0, 1, tmp_path / "clip.mp4") == 6
+    with av.open(str(tmp_path / "clip.mp4")) as container:
+        (film,) = container.streams.video
+        assert float(film.duration * film.time_base) == pytest.approx(6 / 25, abs=1e-3)
 
 
 @pytest.mark.parametrize("name", UNTOLD)

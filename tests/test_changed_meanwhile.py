@@ -19,7 +19,7 @@ from panorama.indexing import intake
 from panorama.models.base import Image
 from panorama.regions import Regions
 from panorama.store import Store
-from panorama.video import VideoReader, content_hash, open_video
+from panorama.video import FileMark, VideoReader, content_hash, goes_on, open_video
 
 CHANGED = "changed while it was being indexed; run the same command again"
 
@@ -73,8 +73,8 @@ def test_a_file_that_is_rotated_meanwhile_fails_and_both_are_right_afterwards(
         now.rename(old)
         following.rename(now)
 
-    def hashing(path: Path, size: int | None = None) -> str:
-        found = content_hash(path, size)
+    def hashing(mark: FileMark) -> str:
+        found = content_hash(mark)
         if not old.exists():
             rotate()
         return found
@@ -111,9 +111,9 @@ def test_a_file_that_grows_is_indexed_under_the_hash_of_its_beginning(
     half = whole[: len(whole) // 188 // 2 * 188]
     film.write_bytes(half)
 
-    def hashing(path: Path, size: int | None = None) -> str:
+    def hashing(mark: FileMark) -> str:
         film.write_bytes(whole)
-        return content_hash(path, size)
+        return content_hash(mark)
 
     if when == "hashed":
         monkeypatch.setattr(intake, "content_hash", hashing)
@@ -170,6 +170,28 @@ def test_pictures_of_a_folder_may_come_and_go_and_none_may_be_another(
     assert held(tmp_path / "library") == ({"trap": 6} if status == "indexed" else {})
 
 
+def test_a_folder_that_grows_while_it_is_hashed_goes_on_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New pictures were in its hash but not in its size: later, a time set for it by hand was forgotten."""
+    source = red(tmp_path / "source.mp4")
+    folder = write_pictures(tmp_path / "trap", range(6), source)
+    before = FileMark.of(folder)
+    content = content_hash(before)
+
+    def hashing(mark: FileMark) -> str:
+        write_pictures(folder, [6, 7], source)
+        return content_hash(mark)
+
+    monkeypatch.setattr(intake, "content_hash", hashing)
+    (file,) = index(tmp_path / "library", [folder])
+    assert file.status == "indexed"
+    with Store.open(tmp_path / "library") as store:
+        known = store.known_file(str(folder.resolve()))
+        assert known is not None and (known.size, known.content_hash) == (before.size, content)
+        assert goes_on(FileMark.of(folder), known.size, known.content_hash)
+
+
 def test_an_example_from_a_video_that_is_replaced_meanwhile_has_no_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake_proposer: ColoredThings
 ) -> None:
@@ -195,8 +217,8 @@ def test_pictures_moved_away_while_they_are_hashed_lend_their_hash_to_no_others(
     source = red(tmp_path / "source.mp4")
     folder, archive = write_pictures(tmp_path / "trap", range(6), source), tmp_path / "archive"
 
-    def hashing(path: Path, size: int | None = None) -> str:
-        found = content_hash(path, size)
+    def hashing(mark: FileMark) -> str:
+        found = content_hash(mark)
         folder.rename(archive)
         write_pictures(folder, range(10, 18), source)
         return found

@@ -17,7 +17,7 @@ from panorama.errors import VideoOpenError
 from panorama.pictures.exif import taken_at
 from panorama.pictures.picture_size import upright_size
 from panorama.pictures.pixels import turned
-from panorama.video import content_hash, content_sample, file_state, find_videos, open_video
+from panorama.video import FileMark, content_hash, find_videos, goes_on, open_video
 
 SHOT = scene(0, [Thing("red", 0, 1, left=40)])
 
@@ -78,18 +78,19 @@ def test_a_heic_beside_another_picture_of_its_name_is_no_second_shot(tmp_path: P
     folder = tmp_path / "phone"
     for number in range(3):
         write_picture(folder / f"IMG_{number:04d}.JPG", SHOT)
-    before = file_state(folder), content_sample(folder), content_hash(folder)
+    before = FileMark.of(folder)
+    content = content_hash(before)
     (folder / "IMG_0001.HEIC").write_bytes(heic(SHOT))
     (folder / "img_0002.heic").write_bytes(heic(SHOT))
     (folder / "IMG_0002.DNG").write_bytes(b"raw")
-    assert (file_state(folder), content_sample(folder), content_hash(folder)) == before
+    assert FileMark.of(folder) == before and content_hash(before) == content
     found = find_videos([folder])
     assert [video.name for video in found.videos] == ["phone"]
     assert found.ignored == {".heic": 2, ".dng": 1} and not found.beside
     (folder / "IMG_0007.HEIC").write_bytes(heic(SHOT))
     with open_video(folder) as reader:
         assert reader.pictures[-1] == "IMG_0007.HEIC" and len(reader.pictures) == 4
-    assert content_hash(folder, before[0][0]) == before[2], "it gained a picture behind the others"
+    assert goes_on(FileMark.of(folder), before.size, content), "it gained a picture behind the others"
 
 
 def test_one_shot_in_two_kinds_is_no_series(tmp_path: Path) -> None:

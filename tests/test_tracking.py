@@ -46,8 +46,8 @@ def test_a_thing_is_expected_where_its_velocity_takes_it_within_a_second() -> No
     assert track.shift(9.0) == pytest.approx((20, -10))
     track.add(20, 0.8, [42, 82, 92, 162], 0.9)  # 100 pixels a second across: half of that is believed
     assert track.velocity == pytest.approx((60, -10))
-    track.held_until = (40, 1.6)
-    assert track.shift(2.1) == pytest.approx((30, -5))
+    track.hold(40, 1.6)
+    assert track.shift(2.1) == (0, 0)
     track.add(45, 1.8, [43, 82, 93, 162], 0.9)  # it stood still until then
     assert track.velocity == pytest.approx((2.5, 0))
     assert track.frames.tolist() == [0, 5, 10, 15, 20, 40, 45]
@@ -128,6 +128,17 @@ def test_a_hold_keeps_a_track_alive_and_its_box_still() -> None:
     assert not ended and owners[0].local_id == 1
     assert owners[0].frames.tolist() == [0, 90, 100]
     assert owners[0].corners[:4] == owners[0].corners[4:8]
+
+
+def test_what_stopped_is_not_expected_to_move_on() -> None:
+    """Its velocity of before the hold took its track to what came by ahead of it and looked the same."""
+    tracker = Tracker()
+    for i in range(3):
+        tracker.update(6 * i, 0.2 * i, regions((10 + 20 * i, 10, 60 + 20 * i, 90)), looks(RED))
+    tracker.hold(60, 2.0)
+    stands, comes = (52, 10, 102, 90), (70, 10, 120, 90)
+    owners, _ = tracker.update(66, 2.2, regions(stands, comes), looks(RED, RED))
+    assert [t.local_id for t in owners] == [1, 2]
 
 
 def test_a_hold_does_not_revive_what_was_not_in_the_last_sample() -> None:

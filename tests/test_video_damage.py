@@ -106,6 +106,37 @@ def test_what_lies_behind_damage_comes_from_wherever_it_is_sought(tmp_path: Path
         assert [f.pts for f in reader.frames_from(first.pts)] == [pts for pts in shown if pts >= first.pts]
 
 
+@pytest.mark.parametrize("held", [0, 4])
+def test_what_is_missing_of_a_jpeg_is_the_picture_before(tmp_path: Path, held: int) -> None:
+    """Without an error, it was whatever the decoder's memory held: other frames, by who kept which."""
+    whole = write_video(tmp_path / "whole.avi", "mjpeg", pixel_format="yuvj420p")
+    data, broken = bytearray(whole.path.read_bytes()), (5, 6, 20)
+    with av.open(str(whole.path)) as container:
+        packets = [(data.index(bytes(p)), p.size) for p in container.demux(video=0) if p.size]
+    for number in broken:
+        begin, size = packets[number]
+        scan, end = data.index(b"\xff\xda", begin), begin + size
+        cut = scan + (end - scan) // 2
+        data[cut:end] = b"\xff\xd9".ljust(end - cut, b"\0")  # the picture ends here
+    (tmp_path / "broken.avi").write_bytes(data)
+    kept, seen = [], []
+    with open_video(tmp_path / "broken.avi") as reader, open_video(whole.path) as intact:
+        for frame in reader.frames():
+            seen.append(frame.luma().copy())
+            kept = [*kept, frame][-held:] if held else []
+        assert (reader.report.frames, reader.report.lost_packets) == (whole.frames, len(broken))
+        assert reader.report.errors == ["frames were decoded with errors in them"]
+        true = [frame.luma().copy() for frame in intact.frames()]
+        sought = [frame.luma().copy() for frame in reader.frames(start=19)]
+        keys = [frame.luma().copy() for frame in reader.frames(keyframes_only=True)]
+    assert [number_in(picture) for picture in seen] == list(range(whole.frames))
+    for number, picture in enumerate(seen):
+        before = {5: 4, 6: 4, 20: 19}.get(number, number)
+        assert np.array_equal(picture[-16:], true[before][-16:]), number
+    assert all(np.array_equal(*pair) for pair in zip(sought, seen[19:], strict=True))
+    assert all(np.array_equal(*pair) for pair in zip(keys, seen, strict=True))
+
+
 def test_long_last_frame_is_not_taken_for_a_missing_end(tmp_path: Path) -> None:
     clip = write_video(tmp_path / "slides.mkv", "libx264", ticks=[0, 100, 900, 903], time_base=TICK)
     with open_video(clip.path) as reader:

@@ -16,7 +16,15 @@ from clips import COLOR_RGB, number_in, write_picture_folder, write_video
 
 from panorama.errors import PanoramaError, UsageError, VideoOpenError
 from panorama.store.files.layout import own_files
-from panorama.video import content_hash, content_sample, file_state, find_videos, goes_on, open_video
+from panorama.video import (
+    FileMark,
+    content_hash,
+    content_sample,
+    file_state,
+    find_videos,
+    goes_on,
+    open_video,
+)
 from panorama.video.clip import BOX_COLOR_RGB, write_clip
 from panorama.video.probing import shown_size
 
@@ -286,19 +294,19 @@ def test_content_hash_depends_on_bytes_not_on_the_name(tmp_path: Path) -> None:
     (tmp_path / "a.mp4").write_bytes(b"same")
     (tmp_path / "b.mp4").write_bytes(b"same")
     (tmp_path / "c.mp4").write_bytes(b"other")
-    hashes = [content_hash(tmp_path / name) for name in ("a.mp4", "b.mp4", "c.mp4")]
+    hashes = [content_hash(FileMark.of(tmp_path / name)) for name in ("a.mp4", "b.mp4", "c.mp4")]
     assert hashes[0] == hashes[1] != hashes[2]
     assert len(hashes[0]) == 64
 
 
 def test_content_hash_of_a_picture_folder_sees_a_changed_picture_and_name(tmp_path: Path) -> None:
     folder = write_picture_folder(tmp_path / "walk", frames=3).path
-    before = content_hash(folder)
-    assert content_hash(folder) == before
+    before = content_hash(FileMark.of(folder))
+    assert content_hash(FileMark.of(folder)) == before
     (folder / "frame-2.png").rename(folder / "frame-3.png")
-    renamed = content_hash(folder)
+    renamed = content_hash(FileMark.of(folder))
     (folder / "frame-1.png").write_bytes((folder / "frame-0.png").read_bytes())
-    assert len({before, renamed, content_hash(folder)}) == 3
+    assert len({before, renamed, content_hash(FileMark.of(folder))}) == 3
 
 
 def test_a_picture_whose_name_is_no_text_is_in_the_content_hash_of_its_folder(tmp_path: Path) -> None:
@@ -306,7 +314,7 @@ def test_a_picture_whose_name_is_no_text_is_in_the_content_hash_of_its_folder(tm
     for name in (b"\xc3\xa4.png", b"\xff.png"):
         touch(tmp_path / "walk" / os.fsdecode(name))
     held = [b"5 pictures a second", b"\xc3\xa4.png", b"1", b"x\xff.png", b"1", b"x"]
-    assert content_hash(tmp_path / "walk") == hashlib.sha256(b"\0".join(held)).hexdigest()
+    assert content_hash(FileMark.of(tmp_path / "walk")) == hashlib.sha256(b"\0".join(held)).hexdigest()
 
 
 @pytest.mark.parametrize("empty", [[], ["4"], ["4", "5"]])
@@ -317,17 +325,17 @@ def test_a_folder_grew_also_if_its_last_pictures_were_empty(tmp_path: Path, empt
         touch(folder / f"{name}.png").write_bytes(name.encode())
     for name in empty:
         touch(folder / f"{name}.png").write_bytes(b"")
-    size, content = file_state(folder)[0], content_hash(folder)
+    size, content = file_state(folder)[0], content_hash(FileMark.of(folder))
     (folder / "7.png").write_bytes(b"seven")
-    assert goes_on(folder, size, content)
+    assert goes_on(FileMark.of(folder), size, content)
     (folder / "6.png").write_bytes(b"")
-    assert goes_on(folder, size, content)
+    assert goes_on(FileMark.of(folder), size, content)
     for name in empty:
         (folder / f"{name}.png").write_bytes(b"filled by now")
-        assert not goes_on(folder, size, content)
+        assert not goes_on(FileMark.of(folder), size, content)
     for name in empty:
         (folder / f"{name}.png").unlink()
-    assert goes_on(folder, size, content) is not bool(empty)
+    assert goes_on(FileMark.of(folder), size, content) is not bool(empty)
 
 
 @pytest.mark.parametrize("ends", [".png", ".bmp"])
@@ -340,11 +348,11 @@ def test_pictures_that_change_names_change_the_state_of_their_folder(ends: str, 
         picture.write_bytes(b"x" * (7 if ends == ".bmp" else 7 + number))  # those of a camera's BMP are alike
         os.utime(picture, ns=(10**18, 10**18 + number))
     states = [file_state(folder)]
-    samples = [content_sample(folder)]
+    samples = [content_sample(FileMark.of(folder))]
 
     def note() -> None:
         states.append(file_state(folder))
-        samples.append(content_sample(folder))
+        samples.append(content_sample(FileMark.of(folder)))
 
     pictures[0].rename(folder / "aside")
     pictures[1].rename(pictures[0])
@@ -355,14 +363,15 @@ def test_pictures_that_change_names_change_the_state_of_their_folder(ends: str, 
     assert len(set(states)) == 3 and {size for size, _ in states} == {states[0][0]}
     assert len(set(samples)) == (2 if ends == ".bmp" else 3)
     copy = shutil.copytree(folder, tmp_path / "copy", copy_function=shutil.copyfile)
-    assert content_sample(copy) == samples[2] and file_state(copy) != states[2]
+    assert content_sample(FileMark.of(copy)) == samples[2] and file_state(copy) != states[2]
     folder.rename(tmp_path / "moved")
-    assert (file_state(tmp_path / "moved"), content_sample(tmp_path / "moved")) == (states[2], samples[2])
+    moved = FileMark.of(tmp_path / "moved")
+    assert (moved.state, content_sample(moved)) == (states[2], samples[2])
 
 
 def test_content_hash_of_a_missing_file_says_so(tmp_path: Path) -> None:
     with pytest.raises(VideoOpenError, match="nowhere"):
-        content_hash(tmp_path / "nowhere.mp4")
+        content_hash(FileMark(tmp_path / "nowhere.mp4", 4, 0, (0, 0, 0)))
 
 
 def test_clip_holds_the_interval_with_its_times(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import av
 import pytest
-from clips import cut_off, damage_packet, number_in, write_video
+from clips import B_FRAMES, cut_off, damage_packet, number_in, trim, write_video
 
 from panorama.video import open_video, probing
 
@@ -14,6 +14,29 @@ CODED = {
     "libx264": {"preset": "ultrafast", "x264-params": "slices=4:keyint=10:min-keyint=10:scenecut=0"},
     "libx265": {"preset": "ultrafast", "x265-params": "log-level=none:keyint=10:min-keyint=10:scenecut=0"},
 }
+
+
+@pytest.mark.parametrize(("first", "seen"), [(3, [3, 10, 20]), (21, [21]), (10, [10, 20])])
+def test_what_is_trimmed_behind_a_keyframe_shows_its_first_frame(
+    tmp_path: Path, first: int, seen: list[int]
+) -> None:
+    """A short clip trimmed on a phone may show no keyframe: --quick looked at nothing, and did not say so."""
+    path = write_video(tmp_path / "a.mp4", "libx264", frames=30, b_frames=3, codec_options=B_FRAMES).path
+    trim(path, first, 30 - first)
+    with open_video(path) as reader:
+        found = list(reader.frames(keyframes_only=True))
+        assert [number_in(frame.luma()) for frame in found] == seen
+        assert [frame.index for frame in found] == [number - first for number in seen]
+        assert reader.report.complete, reader.report
+        assert reader.report.frames == len(seen)
+
+
+def test_a_first_frame_that_its_decoder_calls_no_keyframe_comes_once(tmp_path: Path) -> None:
+    path = write_video(tmp_path / "a.mov", "qtrle", pixel_format="rgb24").path
+    with open_video(path) as reader:
+        assert not any(frame.is_keyframe for frame in reader.frames())
+        numbers = [frame.index for frame in reader.frames(keyframes_only=True)]
+        assert numbers[0] == 0 and numbers == sorted({*numbers})
 
 
 @pytest.mark.parametrize("codec", ["libx264", "libx265"])

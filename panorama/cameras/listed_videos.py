@@ -16,7 +16,7 @@ import pyarrow as pa
 from panorama.commands import command
 from panorama.errors import UnknownVideo, VideoError, VideoOpenError, near, unknown
 from panorama.lines import composed, counted, some
-from panorama.video import content_sample, file_state, is_gone
+from panorama.video import FileMark, content_sample, is_gone
 
 BELOW = ("**", "*")
 """Parts to append to a folder's parts to match all files in it at any depth."""
@@ -322,10 +322,11 @@ def replaced(videos: pa.Table) -> list[bool]:
     for uri, size, sample in zip(*columns, strict=True):
         path = Path(uri)
         try:
-            if sample is not None and os.path.isdir(path):  # noqa: PTH112  which is no error where nobody may look
-                found.append(content_sample(path) != sample)
+            mark = FileMark.of(path)
+            if sample is not None and mark.is_folder:
+                found.append(content_sample(mark) != sample)
             else:
-                found.append(file_state(path)[0] != size)
+                found.append(mark.size != size)
         except VideoError:  # missing or unreadable: reported elsewhere
             found.append(False)
     return found

@@ -152,7 +152,7 @@ class Intake:
         uri = str(own)
         mark = FileMark.of(video.path)
         known = self._store.known_file(uri)
-        sample = content_sample(video.path)
+        sample = content_sample(mark)
         if known is not None and self._is_unchanged(known, mark.state, sample):
             if self._keeps(known, video):
                 return self._kept_as_it_is(known, video, uri)
@@ -160,11 +160,10 @@ class Intake:
                 return other
         if known is None and not video.named and is_own_clip(video.path):
             return FileOutcome(str(video.path), "", SKIPPED, note=OWN_CLIP, reason=Reason.OWN_CLIP)
-        # Of a file that grows, no more than its row says: later this tells whether it went on.
-        content = content_hash(video.path, mark.size if mark.node else None)
-        row = row_of(video, mark.state, sample, content)
+        # Of what grows, no more than its row says: later this tells whether it went on.
+        row = row_of(video, mark.state, sample, content_hash(mark))
         if known is not None and known.content_hash != row.content_hash:
-            row = self._going_on(row, video, known)
+            row = self._going_on(row, mark, known)
         if (other := self._other(self._store.known_content(row.content_hash))) is not None:
             return other
         return self._claimed(Ticket(number, video, mark, row, started))
@@ -249,7 +248,7 @@ class Intake:
             )
         return Reason.UNCHANGED, what
 
-    def _going_on(self, row: VideoRow, video: FoundVideo, known: KnownFile) -> VideoRow:
+    def _going_on(self, row: VideoRow, mark: FileMark, known: KnownFile) -> VideoRow:
         """The row of a file whose content has changed.
 
         If it only grew, the row says which content it continues, so that its recording time and reviewed
@@ -259,7 +258,7 @@ class Intake:
         times = [recorded for recorded in times if recorded.time_from is not None]
         if not times and not self._store.reviewed(known.content_hash):
             return row  # nothing to keep: save reading the file once more
-        if goes_on(video.path, known.size, known.content_hash):
+        if goes_on(mark, known.size, known.content_hash):
             return replace(row, continues=known.content_hash)
         for recorded in times:
             if recorded.time_from == BY_HAND:

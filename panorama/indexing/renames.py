@@ -12,31 +12,30 @@ from panorama.errors import VideoError
 from panorama.lines import composed
 from panorama.store import KnownFile, Store, VideoRow
 from panorama.video import (
+    FileMark,
     Found,
     FoundVideo,
     check_name,
     content_hash,
     content_sample,
-    file_state,
     is_gone,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _Other:
-    """A file that is new or differs from when it was indexed, and its state."""
+    """A file that is new or differs from when it was indexed, as it was found."""
 
     video: FoundVideo
     uri: str
-    size: int
-    mtime_ns: int
+    mark: FileMark
 
 
 def row_of(video: FoundVideo, state: tuple[int, int], sample: str | None, content: str) -> VideoRow:
     """The row of a file before it is decoded.
 
     Args:
-        state: from `file_state`.
+        state: from its mark.
         sample: from `content_sample`.
         content: from `content_hash`.
     """
@@ -80,10 +79,10 @@ def _others(found: Found, known: Mapping[str, KnownFile]) -> Iterator[_Other]:
         with contextlib.suppress(VideoError, OSError, RuntimeError):
             own = video.path.resolve()
             check_name(own)
-            size, mtime_ns = file_state(own)
+            mark = FileMark.of(own)
             before = known.get(str(own))
-            if before is None or not before.has_state((size, mtime_ns)):
-                yield _Other(video, str(own), size, mtime_ns)
+            if before is None or not before.has_state(mark.state):
+                yield _Other(video, str(own), mark)
 
 
 def _not_named(store: Store, others: list[_Other], known: Mapping[str, KnownFile]) -> list[_Other]:
@@ -96,18 +95,18 @@ def _not_named(store: Store, others: list[_Other], known: Mapping[str, KnownFile
     for other in others:
         left.pop(other.uri, None)
     made: list[_Other] = []
-    sizes = {other.size for other in others}
+    sizes = {other.mark.size for other in others}
     while sizes:
         looked_at = [uri for uri, file in left.items() if file.size in sizes]
         sizes = set()
         for uri in looked_at:
             before, path, root = left.pop(uri), Path(uri), Path(roots[uri])
             with contextlib.suppress(VideoError):
-                size, mtime_ns = file_state(path)
-                if not before.has_state((size, mtime_ns)):
+                mark = FileMark.of(path)
+                if not before.has_state(mark.state):
                     name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
-                    made.append(_Other(FoundVideo(path, root, name), uri, size, mtime_ns))
-                    sizes.add(size)
+                    made.append(_Other(FoundVideo(path, root, name), uri, mark))
+                    sizes.add(mark.size)
     return made
 
 
@@ -124,13 +123,12 @@ def _moves(others: list[_Other], sources: dict[str, KnownFile]) -> dict[str, Vid
     targets = []
     for other in others:
         with contextlib.suppress(VideoError):
-            sample: str | None = content_sample(other.video.path)
+            sample: str | None = content_sample(other.mark)
             own = sources.get(other.uri)
-            if own is not None and own.size == other.size and own.content_sample in (None, sample):
+            if own is not None and own.size == other.mark.size and own.content_sample in (None, sample):
                 del sources[other.uri]  # apparently only its time has changed
-            elif alike.get(other.size, set()) & {None, sample}:
-                content = content_hash(other.video.path)
-                targets.append(row_of(other.video, (other.size, other.mtime_ns), sample, content))
+            elif alike.get(other.mark.size, set()) & {None, sample}:
+                targets.append(row_of(other.video, other.mark.state, sample, content_hash(other.mark)))
     by_content: dict[str, list[str]] = {}
     for uri, file in sources.items():
         by_content.setdefault(file.content_hash, []).append(uri)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from panorama.arguments import File, Files, checked, take_fields
 from panorama.content import DEFAULT_EMBEDDER
-from panorama.errors import BadImage, UsageError, VideoOpenError
+from panorama.errors import BadImage, UsageError, VideoError
 from panorama.indexing.outcomes import FAILED, library_remarks
 from panorama.lines import counted
 from panorama.models.color import ColorEmbedder
@@ -21,7 +21,7 @@ from panorama.own_training.pictures import from_folders, from_library, passed_ov
 from panorama.own_training.split import SOURCE, TABLE, Picture, write_table
 from panorama.store.files.layout import own_files
 from panorama.training import TrainingOptions, filled, refuse_place, refuse_steps, train_recipe
-from panorama.video import content_hash, find_videos
+from panorama.video import FileMark, content_hash, find_videos
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -253,9 +253,10 @@ def _same_video(one: Path, other: Path) -> bool:
     if one.resolve() == other.resolve():
         return True
     try:
-        same_kind = one.is_dir() == other.is_dir() and one.stat().st_size == other.stat().st_size
-        return same_kind and content_hash(one) == content_hash(other)
-    except (OSError, VideoOpenError):  # moved or deleted since: nothing to compare with
+        marks = FileMark.of(one), FileMark.of(other)
+        same_kind = marks[0].is_folder == marks[1].is_folder and marks[0].size == marks[1].size
+        return same_kind and content_hash(marks[0]) == content_hash(marks[1])
+    except VideoError:  # moved or deleted since: nothing to compare with
         return False
 
 

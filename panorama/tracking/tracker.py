@@ -81,9 +81,7 @@ class Track:
 
     def add(self, frame: int, time_seconds: float, box_xyxy: list[float], score: float) -> None:
         """Append one sample. The end of a hold becomes a sample too: until then the box stood still."""
-        if self.held_until is not None:
-            self.end_hold()
-            self.velocity = (0.0, 0.0)
+        self.end_hold()
         if self.times:
             elapsed = max(time_seconds - self.times[-1], 1e-3)
             before = self.last_box_xyxy
@@ -93,6 +91,11 @@ class Track:
                 across, down = 0.5 * (self.velocity[0] + across), 0.5 * (self.velocity[1] + down)
             self.velocity = (across, down)
         self._append(frame, time_seconds, box_xyxy, score)
+
+    def hold(self, frame: int, time_seconds: float) -> None:
+        """Nothing changed since the last sample: it has stood still, so it is not expected to move on."""
+        self.held_until = (frame, time_seconds)
+        self.velocity = (0.0, 0.0)
 
     def end_hold(self) -> None:
         """Turn the last unchanged frame, if there is one, into a sample with the box that stood still."""
@@ -172,7 +175,7 @@ class Tracker:
         """Nothing changed: everything visible at the last sample is still there."""
         for track in self._live:
             if track.last_seen_seconds == self._last_look_seconds:
-                track.held_until = (frame, time_seconds)
+                track.hold(frame, time_seconds)
         self._last_look_seconds = time_seconds
 
     def cut(self) -> list[Track]:

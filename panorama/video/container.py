@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import av
@@ -178,6 +178,10 @@ class ContainerReader(VideoReader):
             frames = self._from_keyframe(table, start, keyframes_only, report)
         else:
             frames = (f for f in self._from_beginning(report) if f.is_keyframe or not keyframes_only)
+        if start == 0 and not table.keyframes[0]:
+            # An edit list may leave out all keyframes; then this frame alone shows anything.
+            first = islice(self._from_beginning(DecodeReport()), 1)
+            frames = chain(first, (frame for frame in frames if frame.index > 0))
         return (frame for frame in frames if frame.index >= start)
 
     def _decode_but(

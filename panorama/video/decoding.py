@@ -19,11 +19,13 @@ from panorama.frames import DecodeReport
 from panorama.video.faults import reachable
 from panorama.video.hevc_layers import Splices
 from panorama.video.holes import Gap, Holes
+from panorama.video.jpegs import JPEGS, STRICT, JpegDecoder
 from panorama.video.probing import Source, frames_of, open_container, read_packets
 from panorama.video.sparing import PassedOver, Sparing
 from panorama.video.stamps import far_ticks, shows_frame, with_behind
 
 LENGTH_TOLERANCE_SECONDS = 0.5
+DAMAGED_FRAMES = "frames were decoded with errors in them"
 COUNTED_CODECS = frozenset({"h264", "hevc"})
 """Codecs that count a picture's place with a few bits, relative to the pictures before. If only keyframes are
 decoded, they may be too far apart for that, and a later one could come out first.
@@ -92,7 +94,7 @@ class PassCount:
         if frame.key_frame:
             self.last_key_pts = frame.pts
         if frame.is_corrupt:
-            self.lost("frames were decoded with errors in them")
+            self.lost(DAMAGED_FRAMES)
 
     def presented(self, pts: int | None) -> None:
         """Count the next frame in presentation order, decoded or passed over, by its pts."""
@@ -345,8 +347,9 @@ def _decode_pass(
         stream = container.streams.video[source.video_number]
         stream.codec_context.thread_type = "AUTO"
         stream.codec_context.thread_count = threads
-        if strict:  # make damage an error, not something to conceal
-            stream.codec_context.options = {"err_detect": "explode"}
+        if strict:
+            stream.codec_context.options = STRICT
+        jpegs = JpegDecoder(stream) if source.info.codec == JPEGS and not strict else None
         if seek_pts is not None and not _sought(container, stream, seek_pts, source):
             return
         packets = read_packets(container, stream, count.report, source.faults)
@@ -362,7 +365,7 @@ def _decode_pass(
                 spared = packet.size and sparing.spares(packet, shown, behind)
                 stream.codec_context.skip_frame = "NONREF" if spared else "DEFAULT"
             try:
-                frames = _alone(packet, stream) if keyframes_only else packet.decode()
+                frames = _decoded(packet, stream, jpegs, keyframes_only)
             except av.FFmpegError as exc:
                 count.lost(f"a packet could not be decoded: {exc.strerror or exc}")
                 if strict:
@@ -370,6 +373,8 @@ def _decode_pass(
                 if sparing is not None:
                     sparing.stop()
                 continue
+            if jpegs is not None and jpegs.damaged:
+                count.lost(DAMAGED_FRAMES)
             if keyframes_only and not frames and _begins_refresh(packet, stream):
                 count.expected -= 1
             for frame in frames:
@@ -404,6 +409,15 @@ def _without_leading(packets: Iterator[av.Packet]) -> Iterator[av.Packet]:
         first = packet.pts if first is None else first
         if packet.pts is None or first is None or packet.pts >= first:
             yield packet
+
+
+def _decoded(
+    packet: av.Packet, stream: VideoStream, jpegs: JpegDecoder | None, keyframes_only: bool
+) -> list[av.VideoFrame]:
+    """Decode a packet, each keyframe alone if there are only keyframes."""
+    if jpegs is not None:
+        return jpegs.decode(packet)
+    return _alone(packet, stream) if keyframes_only else packet.decode()
 
 
 def _alone(packet: av.Packet, stream: VideoStream) -> list[av.VideoFrame]:

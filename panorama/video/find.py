@@ -17,13 +17,12 @@ from typing import BinaryIO
 from panorama.errors import VideoError, VideoOpenError
 from panorama.pictures.picture_size import is_plain
 from panorama.video.faults import about, reachable
-from panorama.video.marks import FileMark, digest_of, file_state
+from panorama.video.marks import FileMark, digest_of
 from panorama.video.pictures import (
     DEFAULT_RATE,
     IMAGE_SUFFIXES,
     SIZED_PICTURES,
     picture_names,
-    picture_states,
     pictures_in,
     spread,
     was_deleted,
@@ -327,22 +326,24 @@ def is_gone(path: Path) -> bool:
     return False
 
 
-def content_sample(path: Path) -> str:
+def content_sample(mark: FileMark) -> str:
     """Hex digest of eight samples of a file's bytes, which reveals another file of the same size and time.
 
     For a folder of pictures: of their names and sizes in order, and of how they are decoded. It reveals other
     pictures, and stays the same for a copy of the folder.
 
+    Args:
+        mark: the file as it is now, or the folder at the moment that counts.
+
     Raises:
         VideoOpenError: the file cannot be read.
     """
-    with reachable(path):
-        if path.is_dir():
-            states = picture_states(path)
-            parts = [b"%b\0%d\0" % (name, size) for name, size, _ in states]
-            return digest_of([*parts, _read_by(path, [name for name, *_ in states])]).hex()
+    with reachable(mark.path):
+        if mark.is_folder:
+            parts = [b"%b\0%d\0" % (name, size) for name, size, _ in mark.pictures]
+            return digest_of([*parts, _read_by(mark.path, [name for name, *_ in mark.pictures])]).hex()
         digest = hashlib.blake2b(digest_size=16)
-        with path.open("rb", buffering=0) as file:
+        with mark.path.open("rb", buffering=0) as file:
             last = max(0, file.seek(0, os.SEEK_END) - _SAMPLE_BYTES)
             for piece in range(_SAMPLES):
                 file.seek(last * piece // (_SAMPLES - 1))
@@ -350,39 +351,37 @@ def content_sample(path: Path) -> str:
     return digest.hexdigest()
 
 
-def content_hash(path: Path | str, size: int | None = None) -> str:
-    """SHA-256 hex digest of a file's bytes.
+def content_hash(mark: FileMark) -> str:
+    """SHA-256 hex digest of a file's bytes, as many as it had when it was marked.
 
-    For a folder of pictures: of their rate, their names, sizes and bytes in order, and of how they are
-    decoded.
-
-    Args:
-        size: number of bytes to digest from the beginning; for a folder, the total of its first pictures.
-            None for all.
+    For a folder of pictures: of their rate, of the names, sizes and bytes of the marked ones in order, and of
+    how they are decoded. So the hash belongs to the marked size also if the file or folder grows meanwhile.
 
     Raises:
         VideoOpenError: the file cannot be read.
     """
-    path = Path(path)
-    with reachable(path):
-        digest, read = next(_beginnings(path, size))
-        digest.update(_read_by(path, sorted(read)))
+    with reachable(mark.path):
+        digest, read = next(_beginnings(mark, None if mark.is_folder else mark.size))
+        digest.update(_read_by(mark.path, sorted(read)))
     return digest.hexdigest()
 
 
-def _beginnings(path: Path, size: int | None) -> Iterator[tuple[hashlib._Hash, list[bytes]]]:
+def _beginnings(mark: FileMark, size: int | None) -> Iterator[tuple[hashlib._Hash, list[bytes]]]:
     """The digest of the first `size` bytes, without how pictures are decoded, and the names of its pictures.
 
     If empty pictures of a folder follow, each of them makes another beginning of that size. The digests are
     copies; the list of names is one and the same, and grows.
+
+    Args:
+        size: for a folder, the total of its first pictures; None for all.
     """
     digest = hashlib.sha256()
     left = sys.maxsize if size is None else size
     read: list[bytes] = []
-    is_folder = path.is_dir()
+    is_folder = mark.is_folder
     if is_folder:
         digest.update(f"{DEFAULT_RATE} pictures a second\0".encode())  # another rate gives other rows
-    for part in pictures_in(path) if is_folder else [path]:
+    for part in mark.in_order() if is_folder else [mark.path]:
         file = _opened(part) if is_folder else part.open("rb")
         if file is None:
             continue
@@ -420,29 +419,30 @@ def _read_by(folder: Path, names: Sequence[bytes]) -> bytes:
     return b"" if all(is_plain(folder / os.fsdecode(name)) for name in some) else _BY_LEVELS
 
 
-def goes_on(path: Path, size: int, content: str) -> bool:
+def goes_on(mark: FileMark, size: int, content: str) -> bool:
     """Whether a file has only grown: it begins with its former content, so it is the same recording.
 
     For a folder of pictures, whether new ones follow the former ones. A file whose beginning was rewritten,
     as in a Matroska file when recording ends, looks like another recording.
 
     Args:
-        size, content: the former size and hash, from `file_state` and `content_hash`.
+        mark: what is there now.
+        size, content: the former size and hash, from a former mark and `content_hash`.
 
     Raises:
         VideoError: the file cannot be read.
     """
-    more = file_state(path)[0] - size
+    more = mark.size - size
     # A folder of the same size may hold the same pictures, which are decoded in another way now.
-    if more < 0 or (not more and not path.is_dir()):
+    if more < 0 or (not more and not mark.is_folder):
         return False
-    with reachable(path):
-        for digest, read in _beginnings(path, size):
+    with reachable(mark.path):
+        for digest, read in _beginnings(mark, size):
             if digest.hexdigest() == content:  # decoded plainly, or indexed by an earlier version
                 return True
             digest.update(_BY_LEVELS)
             if digest.hexdigest() == content:
-                return _read_by(path, sorted(read)) == _BY_LEVELS
+                return _read_by(mark.path, sorted(read)) == _BY_LEVELS
     return False
 
 
@@ -454,7 +454,7 @@ def check_same(mark: FileMark, content: str, is_decoded: bool) -> None:
 
     Args:
         mark: from before the hash.
-        content: the hash, by `content_hash`; of a file, of the `size` bytes of the mark.
+        content: the hash of the mark, by `content_hash`.
         is_decoded: whether it is decoded already; otherwise it was just opened.
 
     Raises:
@@ -472,5 +472,6 @@ def check_same(mark: FileMark, content: str, is_decoded: bool) -> None:
     # What grew is read once more only when it is decoded. A folder tells enough by its pictures.
     if mark.has_grown_to(now) and not is_decoded:
         return
-    if content_hash(path, mark.size if mark.node else None) != content:
+    # Of a folder, all that is there now: what joined the marked pictures is decoded, too.
+    if content_hash(now if mark.is_folder else mark) != content:
         raise VideoError(f"{path} changed while it was being indexed; run the same command again")

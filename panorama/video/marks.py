@@ -55,6 +55,15 @@ class FileMark:
         return cls(path, found.st_size, found.st_mtime_ns, node)
 
     @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder of pictures."""
+        return self.node is None
+
+    def in_order(self) -> list[Path]:
+        """The pictures of a folder in the order in which a reader takes them."""
+        return [self.path / os.fsdecode(name) for name, *_ in _in_order(self.pictures)]
+
+    @property
     def state(self) -> tuple[int, int]:
         """Size and time, as the catalog keeps them."""
         return self.size, self.mtime_ns
@@ -70,7 +79,7 @@ class FileMark:
     def has_no_other_pictures(self, now: FileMark) -> bool:
         """Whether this is a folder, and each of its pictures is as it was or was deleted."""
         there = {name: state for name, *state in now.pictures}
-        return self.node is None and all(there.get(name, state) == state for name, *state in self.pictures)
+        return self.is_folder and all(there.get(name, state) == state for name, *state in self.pictures)
 
 
 def _in_order(pictures: Iterable[tuple[bytes, int, int]]) -> list[tuple[bytes, int, int]]:

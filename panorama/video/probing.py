@@ -31,7 +31,7 @@ from panorama.video.hevc_layers import Layers
 OPEN_OPTIONS = {"protocol_whitelist": "file"}
 TEXT_FORMATS = frozenset({"tty", "concat", "hls", "dash", "lrc", "srt", "webvtt", "ass"})
 # If frames are reordered, these formats store no presentation times or wrong ones; their order is right.
-ORDER_ONLY_FORMATS = frozenset({"avi", "h264", "hevc", "m4v", "mpegvideo", "vvc"})
+ORDER_ONLY_FORMATS = frozenset({"asf", "avi", "h264", "hevc", "m4v", "mpegvideo", "vvc"})
 # After a seek, their parser may give a frame the stamp of the next, so they are read from the beginning.
 RESTAMPING_FORMATS = frozenset({"mpeg", "mpegvideo"})
 # The header gets the length when the file is finished, so a shorter file has lost its end.
@@ -343,10 +343,14 @@ def _rate(container: InputContainer, stream: VideoStream) -> tuple[Fraction | No
     """Frames per second, and whether that is an assumption; call it after decoding the first frame.
 
     For a bare stream (.h264, .hevc, .mjpeg), the demuxer's average is a built-in constant. The stream's
-    headers may contain the rate, which is known once they were decoded.
+    headers may contain the rate, which is known once they were decoded. For a DV tape, the average is one
+    frame per tick, of which there are thousands per frame.
     """
     if not container.format.flags & NO_TIMESTAMPS:
-        return stream.average_rate or stream.guessed_rate, False
+        average, guessed = stream.average_rate, stream.guessed_rate
+        if guessed and average and stream.time_base and average * stream.time_base == 1:
+            average = guessed
+        return average or guessed, False
     return stream.guessed_rate or stream.average_rate, stream.codec_context.framerate is None
 
 

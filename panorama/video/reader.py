@@ -171,7 +171,10 @@ class VideoReader(ABC):
 
     @abstractmethod
     def _decode(self, start: int, keyframes_only: bool, report: DecodeReport) -> Iterator[VideoFrame]:
-        """Frames with an index of at least `start`, in order; with `keyframes_only`, only keyframes."""
+        """Frames with an index of at least `start`, in order.
+
+        With `keyframes_only`, only keyframes, and frame 0 in any case.
+        """
 
     def times(self) -> FrameTimes:
         """Presentation times of the decodable frames, in general from a scan of the packets.
@@ -198,7 +201,7 @@ class VideoReader(ABC):
                 `start` may number frames differently: it does not know which frames before do not decode.
             every: stride, counted from the first frame of the range; with `keyframes_only`, in keyframes.
             start_seconds, stop_seconds: presentation times since the first frame; None for no limit.
-            keyframes_only: decode only keyframes, which is many times faster.
+            keyframes_only: decode only keyframes and the first frame, which is many times faster.
 
         Raises:
             UsageError: a negative start or a stride below 1. A range past the end is empty, not an error.
