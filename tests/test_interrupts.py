@@ -26,7 +26,7 @@ from panorama.models.training.bank import BankPlan, build_bank, read_shards
 from panorama.models.training.loop import LOG
 from panorama.models.training.teacher import SelfTeacher
 from panorama.models.training.train import train
-from panorama.models.weights import WEIGHTS, open_model
+from panorama.models.weights import MODEL, WEIGHTS, open_model
 
 
 @pytest.mark.parametrize("module", ["training", "proposer_training"])
@@ -54,19 +54,24 @@ def test_an_interrupted_module_ends_in_a_line_that_says_what_is_kept(
 
 
 @pytest.mark.parametrize("module", ["training", "proposer_training"])
-@pytest.mark.parametrize("name", [CHECKPOINT, WEIGHTS])
+@pytest.mark.parametrize("name", [CHECKPOINT, WEIGHTS, f"{MODEL}/{WEIGHTS}"])
 def test_a_module_refuses_a_folder_that_holds_a_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], module: str, name: str
 ) -> None:
-    """A forgotten --resume deleted the log of hours, even where the command then lacked its data."""
+    """A forgotten --resume deleted the log of hours, even where the command then lacked its data.
+
+    And who had deleted the checkpoint of a proposer lost its model, which lies in a folder inside.
+    """
     command = importlib.import_module(f"panorama.models.{module}.__main__")
+    (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(b"hours of work")
     (tmp_path / LOG).write_text("hours of work\n")
     embedder = [str(content_dir("embeddings") / "panoramanet" / "recipe.toml")]
     words = embedder if module == "training" else ["--data", str(tmp_path)]
     assert command.main([*words, "--out", str(tmp_path)]) == UsageError.exit_status
     assert "continue it with --resume, or name a new folder" in capsys.readouterr().err
-    assert {path.name: path.read_text().strip() for path in tmp_path.iterdir()} == {
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {path.relative_to(tmp_path).as_posix(): path.read_text().strip() for path in files} == {
         name: "hours of work",
         LOG: "hours of work",
     }

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from fakes import shapes_on_noise
+from fakes import shapes_on_noise, write_picture
 from safetensors.torch import load_file
 
 import panorama.models.proposer_training.batches as making
@@ -27,8 +27,21 @@ from panorama.models.proposer_training.batches import padded
 from panorama.models.proposer_training.export import export_average
 from panorama.models.proposer_training.loop import train, train_step
 from panorama.models.proposer_training.plan import batch_at, last_step, share_at
-from panorama.models.proposer_training.run import START, load_checkpoint, save_checkpoint, start
-from panorama.models.proposer_training.sources import may_train_on, open_store, permitted
+from panorama.models.proposer_training.run import (
+    START,
+    facts_at,
+    load_checkpoint,
+    save_checkpoint,
+    start,
+)
+from panorama.models.proposer_training.sources import (
+    Packed,
+    Store,
+    may_train_on,
+    open_store,
+    permitted,
+    refuse_absent,
+)
 from panorama.models.proposer_training.targets import assign, detection_loss, giou_loss, silence
 from panorama.models.proposer_training.teachers import TAP_WIDTHS
 from panorama.models.training.begun import read_metadata
@@ -113,6 +126,10 @@ def test_a_proposal_in_a_silent_area_costs_less() -> None:
 
 
 # Training
+
+
+NOTHING = Packed(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty((0, 3), np.int32))
+EMPTY = Store(NOTHING, [], {}, NOTHING, {})
 
 
 def tiny_recipe() -> dict[str, Any]:
@@ -295,7 +312,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
         return (tiny_batch(number) for number in range(first, last_step(recipe["training"])))
 
     monkeypatch.setattr(loop, "load", batches)
-    monkeypatch.setattr(loop, "open_store", lambda *given: None)
+    monkeypatch.setattr(loop, "open_store", lambda *given: EMPTY)
 
 
 def short_recipe() -> dict[str, Any]:
@@ -316,6 +333,11 @@ def short_recipe() -> dict[str, Any]:
         (("network",), "pyramid", 24, r"pyramid in \[network\] = 16, and 24"),
         (("phase", 0, "weights"), "hint", 0.5, r"hint in \[phase 1.weights\] = 1.0, and 0.5"),
         (("phase", 1), "from_step", 2, r"from_step in \[phase 2\] = null, and 2"),
+        (("training", "cycles", 0), "rate", 0.5, r"rate in \[training.cycles 1\] = 1.0, and 0.5"),
+        (("training", "cycles", 0), "to_step", 6, r"to_step in \[training.cycles 1\] = 4, and 6"),
+        (("training", "cycles", 0), "fall", 1, r"fall in \[training.cycles 1\] = 2, and 1"),
+        (("training", "cycles", 0), "end", 0.1, r"end in \[training.cycles 1\] = 0.0, and 0.1"),
+        (("training", "cycles", 0), "batch", 4, r"batch in \[training.cycles 1\] = 2, and 4"),
     ],
 )
 def test_a_training_does_not_go_on_by_another_recipe(
@@ -348,6 +370,56 @@ def test_a_training_may_be_made_longer_with_phases_that_had_not_begun(
         train(short_recipe(), tmp_path, tmp_path / "out", resume=True)
 
 
+def test_a_training_that_does_not_fall_yet_may_be_made_longer_in_its_cycle(
+    small_batches: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = short_recipe()
+    recipe["training"]["cycles"] = [{"to_step": 40, "rate": 1.0, "fall": 2}]
+    made = start(recipe)
+    (tmp_path / "out").mkdir()
+    for number in range(2):
+        train_step(made, tiny_batch(number), recipe)
+    save_checkpoint(made, tmp_path / "out" / CHECKPOINT, facts_at(recipe, 2, ""))
+    for cycle in ({"to_step": 4, "fall": 2}, {"to_step": 6, "fall": 3}):
+        recipe["training"]["cycles"] = [{"rate": 1.0, **cycle}]
+        if cycle["to_step"] == 4:
+            assert train(recipe, tmp_path, tmp_path / "out", resume=True).step == 4
+        else:  # now it has fallen
+            with pytest.raises(UsageError, match=r"to_step in \[training.cycles 1\] = 4, and 6 is asked"):
+                train(recipe, tmp_path, tmp_path / "out", resume=True)
+
+
+def test_a_checkpoint_that_does_not_tell_its_cycles_goes_on_with_a_remark(
+    small_batches: None, tmp_path: Path
+) -> None:
+    recipe, said = short_recipe(), list[str]()
+    (tmp_path / "out").mkdir()
+    facts = {name: fact for name, fact in facts_at(recipe, 2, "").items() if "cycles" not in name}
+    made = start(recipe)
+    made.step = 2
+    save_checkpoint(made, tmp_path / "out" / CHECKPOINT, facts)
+    assert train(recipe, tmp_path, tmp_path / "out", resume=True, say=said.append).step == 4
+    (line,) = said
+    assert line.endswith(", of an earlier version, does not say by which cycles it was trained")
+
+
+def test_a_loss_that_is_lost_ends_a_training_at_its_step(
+    small_batches: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It went on to the next step that is logged or saved: for 500 steps, which take an hour."""
+    recipe = short_recipe()
+    recipe["training"] |= {"log_every": 4, "save_every": 4}
+    step = loop.train_step
+
+    def lost(run: Any, batch: dict[str, Any], recipe: dict[str, Any]) -> dict[str, torch.Tensor]:
+        losses = step(run, batch, recipe)
+        return {**losses, "norm": losses["norm"] * (float("nan") if run.step == 2 else 1.0)}
+
+    monkeypatch.setattr(loop, "train_step", lost)
+    with pytest.raises(ModelError, match="the norm of the gradients is nan at step 2"):
+        train(recipe, tmp_path, tmp_path / "out", device="cpu")
+
+
 def test_a_training_goes_on_with_the_model_that_it_began_with(
     small_batches: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -356,8 +428,8 @@ def test_a_training_goes_on_with_the_model_that_it_began_with(
     train(recipe, tmp_path, tmp_path / "out", start_from="abc")
     with pytest.raises(UsageError, match='the digest of --start = "abc", and "def" is asked for now'):
         train(recipe, tmp_path, tmp_path / "out", resume=True, start_from="def")
-    for _ in range(2):  # need not be named again, and is not forgotten
-        recipe["training"]["cycles"][0]["to_step"] += 2
+    for end in (6, 8):  # need not be named again, and is not forgotten
+        recipe["training"]["cycles"].append({"to_step": end, "rate": 1.0, "fall": 2})
         train(recipe, tmp_path, tmp_path / "out", resume=True)
     made, _ = read_metadata(tmp_path / "out" / CHECKPOINT)
     assert made is not None and made[START] == "abc"
@@ -378,8 +450,9 @@ def test_who_interrupts_a_training_is_told_what_is_kept_and_how_to_go_on(tmp_pat
     """It said "interrupted", and not whether hours of work were lost."""
     recipe = {"name": "tiny", "kind": "proposer", "store": {"seed": 0}, **tiny_recipe()}
     recipe["training"] |= {"threads": 1, "batch": 2, "log_every": 9, "save_every": 2}
+    shipped = content_dir("embeddings") / "proposer" / "recipe.toml"
     monkeypatch.setattr("panorama.training.read_recipe", lambda path: recipe)
-    monkeypatch.setattr(loop, "open_store", lambda *given: None)
+    monkeypatch.setattr(loop, "open_store", lambda *given: EMPTY)
     firsts: list[int] = []
 
     def three(
@@ -397,9 +470,30 @@ def test_who_interrupts_a_training_is_told_what_is_kept_and_how_to_go_on(tmp_pat
         (True, f"{tmp_path} keeps the checkpoint of step 4; to continue, add --resume to the same command"),
     ):
         with pytest.raises(KeyboardInterrupt):
-            train_recipe(Path("x"), {"a": tmp_path}, tmp_path, TrainingOptions(resume=resume), said.append)
+            train_recipe(shipped, {"a": tmp_path}, tmp_path, TrainingOptions(resume=resume), said.append)
         assert said[-1] == told
     assert firsts == [0, 0, 2]
+
+
+def test_the_model_has_the_recipe_that_its_training_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who edited the recipe for the next training, while this one ran, had a model that told of that one."""
+    path, recipe = tmp_path / "recipe.toml", {"kind": "proposer", **short_recipe()}
+    path.write_text("# this one\n")
+
+    def edited(recipe: dict[str, Any], *given: object) -> Iterator[dict[str, Any]]:
+        path.write_text("# the next one\n")
+        return (tiny_batch(number) for number in range(last_step(recipe["training"])))
+
+    monkeypatch.setattr("panorama.training.read_recipe", lambda path: recipe)
+    monkeypatch.setattr(loop, "open_store", lambda *given: EMPTY)
+    monkeypatch.setattr(loop, "load", edited)
+    monkeypatch.setattr("panorama.models.proposer.load_proposer", lambda name: tiny_batch)
+    monkeypatch.setattr(tiny_batch, "propose", None, raising=False)
+    monkeypatch.setattr("panorama.models.proposer_training.evaluate.report", lambda *given: {"recall": 1})
+    assert train_recipe(path, {"a": tmp_path}, tmp_path / "out", TrainingOptions()) == {"recall": 1.0}
+    assert (tmp_path / "out/model/recipe.toml").read_text().startswith("# this one\n")
 
 
 def test_a_training_whose_loss_is_lost_ends_and_keeps_its_checkpoint(tmp_path: Path, monkeypatch) -> None:
@@ -408,7 +502,7 @@ def test_a_training_whose_loss_is_lost_ends_and_keeps_its_checkpoint(tmp_path: P
     recipe["training"] |= {"threads": 1, "batch": 2, "log_every": 3, "save_every": 2}
     recipe["training"]["cycles"] = [{"to_step": 2, "rate": 1.0, "fall": 1, "end": 1.0}]
     recipe["training"]["cycles"] += [{"to_step": 40, "rate": 1e30, "fall": 4}]
-    monkeypatch.setattr(loop, "open_store", lambda *given: None)
+    monkeypatch.setattr(loop, "open_store", lambda *given: EMPTY)
     monkeypatch.setattr(loop, "load", lambda *given: (tiny_batch(number) for number in range(40)))
     with pytest.raises(ModelError, match=r"is (nan|inf) at step \d; lower rate or matrix_rate in the recipe"):
         train(recipe, tmp_path, tmp_path / "out")
@@ -437,6 +531,72 @@ def test_what_makes_batches_leaves_an_interrupt_to_the_training(monkeypatch) -> 
     assert list(making.load({"training": {"cycles": [{"to_step": 1}]}}, Path(), Path(), 0)) == [True]
     assert signal.getsignal(signal.SIGINT) == mine
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+STORE = {"seed": 0, "scene_side": 64, "cutout_side": 48, "frames_a_clip": 1, "garments": 1, "objects": 1}
+STORE |= {"scenes": {"backdrop": 1, "caltech101": 1, "grocery": 1, "clothing": 1}}
+
+
+def proposer_data(folder: Path) -> Path:
+    """A data folder with one picture of each kind, and no clip."""
+    for name in ("boxes/coco", "images/x", "video"):
+        (folder / name).mkdir(parents=True)
+    rows = ["file,source,class,identity"]
+    for source, identity in (("bg", "background"), ("ic", "iconic"), ("grocery", "class")):
+        write_picture(folder / f"images/x/{source}.png", shapes_on_noise(1, 96, 128)[0])
+        rows.append(f"images/x/{source}.png,{source},c,{identity}")
+    for source in ("caltech101", "clothing"):
+        rows.append(f"images/x/grocery.png,{source},c,class")
+    (folder / "images/labels.csv").write_text("\n".join(rows) + "\n")
+    write_picture(folder / "boxes/coco/1.png", shapes_on_noise(2, 96, 128)[0])
+    (folder / "boxes/boxes.csv").write_text("file,x1,y1,x2,y2\nboxes/coco/1.png,1,1,30,30\n")
+    outline = "0.1 0.1 0.9 0.1 0.9 0.9"
+    (folder / "boxes/polygons.csv").write_text(f"file,polygon_xy_normalised\nboxes/coco/1.png,{outline}\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("index.json", b""),
+        ("index.json", b'{"settings": {"seed": 0, '),
+        ("index.json", b"[]"),
+        ("index.json", b'{"settings": {}, "boxes": [], "groups": {}, "cutout_groups": {}}'),
+        ("scenes.npz", b"PK"),
+        ("scenes.npz", None),
+        ("scenes.bin", b""),
+        ("cutouts.bin", b"cut off"),
+        ("cutouts.bin", None),
+    ],
+)
+def test_a_damaged_cache_is_told_with_what_to_delete(
+    name: str, content: bytes | None, tmp_path: Path
+) -> None:
+    """It ended in a JSONDecodeError, or amid the training in a process that makes batches."""
+    data, cache = proposer_data(tmp_path / "data"), tmp_path / "cache"
+    made = open_store(data, cache, STORE, lambda line: None)
+    assert len(made.scenes) == len(made.boxes) == 5
+    again = open_store(data, cache, STORE, lambda line: None)
+    assert all(np.array_equal(made.scenes[i], again.scenes[i]) for i in range(5))
+    if content is None:
+        (cache / name).unlink()
+    else:
+        (cache / name).write_bytes(content)
+    with pytest.raises(ModelError, match=r"cache cannot be read \(.*\); delete it to build it again"):
+        open_store(data, cache, STORE, lambda line: None)
+
+
+def test_a_cache_without_cut_outs_is_one(tmp_path: Path) -> None:
+    """An empty file cannot be mapped into memory; a source without pictures was a KeyError."""
+    data = proposer_data(tmp_path / "data")
+    (data / "boxes/polygons.csv").write_text("file,polygon_xy_normalised\n")
+    (data / "images/labels.csv").write_text("file,source,identity\nimages/x/bg.png,bg,background\n")
+    store = open_store(data, tmp_path / "cache", STORE, lambda line: None)
+    assert (len(store.scenes), len(store.cutouts)) == (2, 0)
+    refuse_absent(store, [{"scenes": {"backdrop": 1, "coco": 1, "drawn": 1}, "things": {"drawn": 1}}], data)
+    refuse_absent(store, [{"scenes": {"grocery": 0.0}}], data)
+    with pytest.raises(ModelError, match=r"phase 2 of the recipe takes things of iconic, logos, and .*none"):
+        refuse_absent(store, [{}, {"things": {"iconic": 0.5, "drawn": 0.1, "logos": 0.4}}], data)
 
 
 def test_a_data_folder_without_its_tables_is_refused(tmp_path: Path) -> None:

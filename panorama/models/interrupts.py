@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from safetensors import safe_open
-
 from panorama.errors import LibraryWriteError, ModelError, UsageError
-from panorama.models.weights import WEIGHTS
+from panorama.models.training.begun import step_of
+from panorama.models.weights import MODEL, WEIGHTS
 
 CHECKPOINT = "checkpoint.safetensors"
 """The file from which an interrupted training can resume."""
@@ -70,7 +69,12 @@ def refuse_trained(out: Path) -> None:
     Raises:
         UsageError: it holds a checkpoint or a model.
     """
-    for name, what in ((CHECKPOINT, "a training that can be resumed"), (WEIGHTS, "a model already")):
+    a_model = "a model already"
+    for name, what in (
+        (CHECKPOINT, "a training that can be resumed"),
+        (WEIGHTS, a_model),
+        (f"{MODEL}/{WEIGHTS}", a_model),
+    ):
         if (out / name).is_file():
             raise UsageError(f"{out} holds {what} ({name}): continue it with --resume, or name a new folder")
 
@@ -78,8 +82,7 @@ def refuse_trained(out: Path) -> None:
 def _kept(out: Path) -> str:
     """What an interrupted training leaves, and how to continue it."""
     if (out / CHECKPOINT).is_file():
-        with safe_open(out / CHECKPOINT, framework="numpy") as tensors:
-            step = int(tensors.get_tensor("step"))
+        step = step_of(out / CHECKPOINT)
         return f"{out} keeps the checkpoint of step {step}; to continue, add --resume to the same command"
     prepared = f" and uses what is prepared in {out}" if out.is_dir() and any(out.iterdir()) else ""
     return f"no checkpoint yet; the same command starts again{prepared}"

@@ -8,7 +8,7 @@ from typing import Any
 from panorama.errors import ModelError
 from panorama.models.proposer_shape import Shape
 from panorama.models.training.optimise import rate_at
-from panorama.models.weights import is_finite, is_whole
+from panorama.values import is_finite, is_whole
 
 PLAN: dict[str, tuple[str, ...]] = {
     "network": ("widths", "depths", "pyramid"),
@@ -108,6 +108,31 @@ def cycle_at(training: Mapping[str, Any], step: int) -> tuple[int, Mapping[str, 
             return first, cycle
         first = cycle["to_step"]
     return first, training["cycles"][-1]
+
+
+def cycles_until(training: Mapping[str, Any], step: int) -> list[dict[str, Any]]:
+    """What the first `step` steps depend on of each cycle: of one that has not begun to fall, not its end.
+
+    So a training that is still at its highest rate may be made longer in the same cycle.
+    """
+    first, found = 0, []
+    for cycle in training["cycles"]:
+        if first >= step:
+            break
+        whole = cycle_facts(training, cycle)
+        first = cycle["to_step"]
+        falls = step - 1 > first - max(1, cycle["fall"])
+        later = {"to_step": falls or step > first, "fall": falls, "end": falls}
+        found.append({name: value for name, value in whole.items() if later.get(name, True)})
+    return found
+
+
+def cycle_facts(training: Mapping[str, Any], cycle: Mapping[str, Any]) -> dict[str, Any]:
+    """All entries of a cycle, also those that it leaves out."""
+    batch = cycle.get("batch", training.get("batch"))
+    return {"rate": cycle["rate"], "batch": batch, "end": cycle.get("end", 0.0)} | {
+        name: cycle[name] for name in ("to_step", "fall")
+    }
 
 
 def share_at(training: Mapping[str, Any], step: int) -> float:
