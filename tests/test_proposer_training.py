@@ -26,7 +26,7 @@ from panorama.models.proposer_net import grid
 from panorama.models.proposer_training.batches import padded
 from panorama.models.proposer_training.export import export_average
 from panorama.models.proposer_training.loop import train, train_step
-from panorama.models.proposer_training.plan import batch_at, last_step, share_at
+from panorama.models.proposer_training.plan import batch_at, check_plan, last_step, share_at
 from panorama.models.proposer_training.run import (
     START,
     facts_at,
@@ -45,6 +45,7 @@ from panorama.models.proposer_training.sources import (
 from panorama.models.proposer_training.targets import assign, detection_loss, giou_loss, silence
 from panorama.models.proposer_training.teachers import TAP_WIDTHS
 from panorama.models.training.begun import read_metadata
+from panorama.models.weights import read_recipe
 from panorama.training import TrainingOptions, train_recipe
 
 # Targets
@@ -128,6 +129,9 @@ def test_a_proposal_in_a_silent_area_costs_less() -> None:
 # Training
 
 
+STORE = {"seed": 0, "scene_side": 64, "cutout_side": 48, "frames_a_clip": 1, "garments": 1, "objects": 1}
+STORE |= {"scenes": {"backdrop": 1, "caltech101": 1, "grocery": 1, "clothing": 1}}
+
 NOTHING = Packed(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty((0, 3), np.int32))
 EMPTY = Store(NOTHING, [], {}, NOTHING, {})
 
@@ -137,7 +141,9 @@ def tiny_recipe() -> dict[str, Any]:
     training |= {"cycles": [{"to_step": 40, "rate": 1.0, "fall": 4}]}
     training |= {"weight_decay": 0.01, "clip": 5.0, "average": 0.99}
     weights = {"score": 1.0, "box": 2.0, "hint": 1.0, "silent": 0.25}
-    phases = [{"from_step": 0, "canvases": [[64, 64]], "weights": weights}]
+    chances = dict.fromkeys(("mosaic", "paste", "warp", "blend"), 0.5)
+    drawn = {"scenes": {"drawn": 1.0}, "things": {"drawn": 1.0}}
+    phases = [{"from_step": 0, "canvases": [[64, 64]], "weights": weights, **chances, **drawn}]
     return {
         "phase": phases,
         "network": {"widths": [8, 8, 16, 16, 16], "depths": [1, 1, 1, 1], "pyramid": 16},
@@ -294,10 +300,54 @@ def test_phases_that_no_training_could_follow_are_refused_before_any_work(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("where", "value", "told"),
+    [
+        (
+            ("phase", 0, "weights"),
+            {"score": 1.0},
+            "weights in phase 1 of the recipe is a table with a number",
+        ),
+        (("phase", 0, "weights", "box"), "much", "weights in phase 1 of the recipe is a table with"),
+        (("phase", 0, "canvases"), [[64, 70]], r"canvases in phase 1 of the recipe is a list of .* of 32"),
+        (("phase", 1, "things"), {"drawn": 0}, "things in phase 2 of the recipe is a table of shares, one"),
+        (("phase", 1, "blend"), 1.5, "blend in phase 2 of the recipe is a number from 0 to 1, got"),
+        (("training", "batch"), 0, r"batch in \[training\] of the recipe is a whole number from 1 to"),
+        (("training", "clip"), float("nan"), r"clip in \[training\] of the recipe is a number above 0"),
+        (("training", "seed"), 10**400, r"seed in \[training\] of the recipe .* got 1000.*\.\.\."),
+        (
+            ("training", "cycles", 0, "batch"),
+            True,
+            "batch in cycle 1 of the training of the recipe is a whole",
+        ),
+        (("store", "scene_side"), 0, r"scene_side in \[store\] of the recipe is a whole number from 1 to"),
+        (("store", "scenes"), {"grocery": 1}, r"scenes in \[store\] of the recipe is a table with a whole"),
+        (("store",), {"seed": 0}, r"the recipe lacks scene_side, .* in its table store"),
+    ],
+)
+def test_values_that_no_training_could_use_are_refused_before_any_work(
+    tmp_path: Path, where: tuple[str | int, ...], value: object, told: str
+) -> None:
+    """They were errors of Python's own, some of them in the process that makes batches, hours later."""
+    recipe = json.loads(json.dumps(short_recipe()))
+    table: Any = recipe
+    for name in where[:-1]:
+        table = table[name]
+    table[where[-1]] = value
+    with pytest.raises(ModelError, match=told):
+        train(recipe, tmp_path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["proposer", "proposer-wide"])
+def test_the_shipped_recipes_can_be_trained_by(name: str) -> None:
+    check_plan(read_recipe(content_dir("embeddings") / name / "recipe.toml"), name)
+
+
 def test_resuming_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
     recipe = tiny_recipe()
     recipe["training"] |= {"threads": 1, "batch": 2, "log_every": 1, "save_every": 1}
-    recipe["store"] = {"seed": 0}
+    recipe["store"] = STORE
     with pytest.raises(ModelError, match="nothing to resume"):
         train(recipe, tmp_path, tmp_path / "out", resume=True)
 
@@ -317,7 +367,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def short_recipe() -> dict[str, Any]:
     """Of four steps, in two phases, the second of which begins when they are over."""
-    recipe = {**tiny_recipe(), "store": {"seed": 0}}
+    recipe = {**tiny_recipe(), "store": {**STORE}}
     recipe["training"] |= {"cycles": [{"to_step": 4, "rate": 1.0, "fall": 2}]}
     recipe["training"] |= {"threads": 1, "batch": 2, "log_every": 2, "save_every": 2}
     recipe["phase"].append({**recipe["phase"][0], "from_step": 4})
@@ -448,7 +498,7 @@ def test_a_checkpoint_of_an_earlier_version_goes_on_with_a_remark(
 
 def test_who_interrupts_a_training_is_told_what_is_kept_and_how_to_go_on(tmp_path: Path, monkeypatch) -> None:
     """It said "interrupted", and not whether hours of work were lost."""
-    recipe = {"name": "tiny", "kind": "proposer", "store": {"seed": 0}, **tiny_recipe()}
+    recipe = {"name": "tiny", "kind": "proposer", "store": {**STORE}, **tiny_recipe()}
     recipe["training"] |= {"threads": 1, "batch": 2, "log_every": 9, "save_every": 2}
     shipped = content_dir("embeddings") / "proposer" / "recipe.toml"
     monkeypatch.setattr("panorama.training.read_recipe", lambda path: recipe)
@@ -498,7 +548,7 @@ def test_the_model_has_the_recipe_that_its_training_began_with(
 
 def test_a_training_whose_loss_is_lost_ends_and_keeps_its_checkpoint(tmp_path: Path, monkeypatch) -> None:
     """It went on to its last step, hours of it, and what it exported found nothing."""
-    recipe = {"name": "tiny", "kind": "proposer", "store": {"seed": 0}, **tiny_recipe()}
+    recipe = {"name": "tiny", "kind": "proposer", "store": {**STORE}, **tiny_recipe()}
     recipe["training"] |= {"threads": 1, "batch": 2, "log_every": 3, "save_every": 2}
     recipe["training"]["cycles"] = [{"to_step": 2, "rate": 1.0, "fall": 1, "end": 1.0}]
     recipe["training"]["cycles"] += [{"to_step": 40, "rate": 1e30, "fall": 4}]
@@ -531,10 +581,6 @@ def test_what_makes_batches_leaves_an_interrupt_to_the_training(monkeypatch) -> 
     assert list(making.load({"training": {"cycles": [{"to_step": 1}]}}, Path(), Path(), 0)) == [True]
     assert signal.getsignal(signal.SIGINT) == mine
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
-
-
-STORE = {"seed": 0, "scene_side": 64, "cutout_side": 48, "frames_a_clip": 1, "garments": 1, "objects": 1}
-STORE |= {"scenes": {"backdrop": 1, "caltech101": 1, "grocery": 1, "clothing": 1}}
 
 
 def proposer_data(folder: Path) -> Path:

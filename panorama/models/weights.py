@@ -189,7 +189,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as exc:
         raise ModelError(f"the recipe {path} cannot be read: {exc.strerror}") from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+    except ValueError as exc:  # also of numbers of thousands of digits
         raise ModelError(f"the recipe {path} is not valid TOML: {exc}") from exc
 
 

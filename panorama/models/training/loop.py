@@ -20,12 +20,13 @@ from torch import Tensor
 from panorama.errors import ModelError, UsageError
 from panorama.models.device import CPU, send
 from panorama.models.interrupts import CHECKPOINT
-from panorama.models.late import EXITS
+from panorama.models.late import EXITS, MOST_SIDE
 from panorama.models.network import STAGE_CHANNELS, Trunk
 from panorama.models.precision import mixed
 from panorama.models.training.bank import Shard, read_basis, read_items, read_shards
 from panorama.models.training.begun import metadata, read_metadata
 from panorama.models.training.checkpoint import read_checkpoint, write_checkpoint
+from panorama.models.training.entries import short
 from panorama.models.training.losses import LossWeights, Rivals, Scaffold, total_loss
 from panorama.models.training.optimise import (
     make_optimisers,
@@ -101,11 +102,12 @@ def _sides(value: Any) -> tuple[tuple[int, int], ...]:
     """
     try:
         sides = tuple((int(a), int(b)) for a, b in value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         sides = ()
-    if not sides or sides[0][0] != 0 or min(side for _, side in sides) < 1:
+    if not sides or sides[0][0] != 0 or not all(1 <= side <= MOST_SIDE for _, side in sides):
         raise UsageError(
-            f"sides in [training] are pairs of a step and a side, the first of step 0; got {value!r}"
+            f"sides in [training] are pairs of a step and a side up to {MOST_SIDE}, the first of step 0;"
+            f" got {short(value)}"
         )
     return sides
 
