@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
+import re
 import select
 import signal
 import threading
@@ -19,7 +21,7 @@ from safetensors.numpy import save_file
 from test_training import MeanColorTeacher, items
 
 from panorama.content import content_dir
-from panorama.errors import ModelError, UsageError
+from panorama.errors import LibraryWriteError, ModelError, UsageError
 from panorama.models.base import Image
 from panorama.models.interrupts import CHECKPOINT, interrupts_delayed, training_in
 from panorama.models.training.bank import BankPlan, build_bank, read_shards
@@ -199,3 +201,24 @@ def test_a_training_that_fails_early_leaves_no_empty_folder(tmp_path: Path) -> N
     (tmp_path / "theirs").mkdir()
     fail(tmp_path / "theirs")
     assert {path.name for path in tmp_path.iterdir()} == {"kept", "theirs"}
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "told"),
+    [
+        (errno.ENOSPC, None, "cannot be written: No space left on device; free some space, and run the same"),
+        (errno.EACCES, "out/log.jsonl", "cannot be written: Permission denied; change its permissions"),
+        (errno.EACCES, "data/1.jpg", None),
+        (errno.EIO, None, None),
+    ],
+)
+def test_a_training_that_cannot_write_its_folder_says_so(
+    tmp_path: Path, number: int, name: str | None, told: str | None
+) -> None:
+    """A full disk was said to be that of standard output, and a traceback by the modules."""
+    named = None if name is None else str(tmp_path / name)
+    wrong = OSError(number, os.strerror(number), named)
+    raised, text = (OSError, os.strerror(number)) if told is None else (LibraryWriteError, told)
+    with pytest.raises(raised, match=re.escape(text)), training_in(tmp_path / "out", print):
+        raise wrong
+    assert not (tmp_path / "out").exists()

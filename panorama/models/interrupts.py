@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -17,6 +18,8 @@ from panorama.models.weights import MODEL, WEIGHTS
 CHECKPOINT = "checkpoint.safetensors"
 """The file from which an interrupted training can resume."""
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as in shells."""
 
@@ -27,7 +30,7 @@ def filled(folder: Path) -> Iterator[None]:
 
     Raises:
         UsageError: its name is not valid UTF-8.
-        LibraryWriteError: it cannot be created.
+        LibraryWriteError: it cannot be created, or a file in it cannot be written.
     """
     try:
         str(folder.absolute()).encode()
@@ -39,12 +42,30 @@ def filled(folder: Path) -> Iterator[None]:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as exc:
             raise LibraryWriteError(f"{folder} cannot be made: {exc.strerror or exc}") from exc
-        yield
+        with _told(folder):
+            yield
     except BaseException:
         with suppress(OSError):  # a folder that is not empty stays, and so do its parents
             for path in made:
                 path.rmdir()
         raise
+
+
+@contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    """Turn errors of the system while files of a folder are written into LibraryWriteError."""
+    try:
+        yield
+    except OSError as exc:
+        # Writing to an open file names no file; reading fails for other reasons than these.
+        here = exc.filename is None or folder.resolve() in Path(os.fsdecode(exc.filename)).resolve().parents
+        if not here or exc.errno not in (*_NO_ROOM, errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        room = "; free some space" if exc.errno in _NO_ROOM else "; change its permissions"
+        raise LibraryWriteError(
+            f"{folder} cannot be written: {exc.strerror}{room}, and run the same command again, with --resume"
+            " if a checkpoint is there"
+        ) from exc
 
 
 @contextmanager
