@@ -132,10 +132,13 @@ class _Lent:
         """Runs in a forked process, where OpenMP's threads are missing and using several would hang.
 
         The counts become one here and now, not in the next block: loading weights happens outside of blocks.
+        Blocks of other threads end here, where these threads are missing.
         """
         self._lock = Lock()
         self._inherited = BY_OPENMP.intersection(sys.modules)
         self._found |= dict.fromkeys(self._inherited.intersection(self._found), 1)
+        self._inside = getattr(self._here, "depth", 0)
+        self._restore()
         for name in self._inherited:
             if _threads_of(name) is not None:
                 _set_threads(name, 1)
@@ -164,11 +167,15 @@ class _Lent:
         with self._lock:
             self._inside -= 1
             self._here.depth -= 1
-            for name, count in self._found.items():
-                if not self._inside or (not self._here.depth and name in BY_OPENMP):
-                    _set_threads(name, count)
-            if not self._inside:
-                self._found.clear()
+            self._restore()
+
+    def _restore(self) -> None:
+        """Give back the former counts: all outside of every block, those per thread outside of this one's."""
+        for name, count in self._found.items():
+            if not self._inside or (not getattr(self._here, "depth", 0) and name in BY_OPENMP):
+                _set_threads(name, count)
+        if not self._inside:
+            self._found.clear()
 
 
 _LENT = _Lent()
@@ -215,15 +222,19 @@ class _Alone:
     def __init__(self) -> None:
         self._lock = Lock()
         self._inside = 0
+        self._here = local()
         self._before: list[tuple[Any, int]] = []
 
     def forked(self) -> None:
-        """Runs in a forked process, where nobody releases a lock that another thread held."""
+        """Runs in a forked process, where nobody releases a lock or ends a block of another thread."""
         self._lock = Lock()
+        self._inside = getattr(self._here, "depth", 0)
+        self._restore()
 
     def enter(self, libraries: Sequence[Any]) -> None:
         with self._lock:
             self._inside += 1
+            self._here.depth = getattr(self._here, "depth", 0) + 1
             for library in libraries:
                 before = library.num_threads
                 library.set_num_threads(1)
@@ -234,13 +245,17 @@ class _Alone:
     def leave(self) -> None:
         with self._lock:
             self._inside -= 1
-            if self._inside:
-                return
-            libraries = [library for library, _ in self._before]
-            while self._before:
-                library, before = self._before.pop()
-                library.set_num_threads(before)
-            _let_go(libraries)
+            self._here.depth -= 1
+            self._restore()
+
+    def _restore(self) -> None:
+        if self._inside:
+            return
+        libraries = [library for library, _ in self._before]
+        while self._before:
+            library, before = self._before.pop()
+            library.set_num_threads(before)
+        _let_go(libraries)
 
 
 class _AloneHere(local, _Alone):

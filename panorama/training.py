@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +11,13 @@ from panorama.answering.calibration import SHIPPED
 from panorama.arguments import MOST_THREADS, File, checked, take_fields
 from panorama.errors import UsageError
 from panorama.models.base import Image
-from panorama.models.interrupts import CHECKPOINT, filled, refuse_trained, training_in
-from panorama.models.weights import RECIPE, open_model, read_recipe
+from panorama.models.interrupts import filled, refuse_trained, training_in
+from panorama.models.weights import open_model, read_recipe
 from panorama.store.files.layout import own_files
 from panorama.store.files.outputs import refuse_own_files
 from panorama.threads import NETWORKS, lent
 from panorama.video import open_video
+from panorama.whole_files import write_whole
 
 MOST_SEED = 2**32 - 1
 """Seeds of single steps derive from the seed and have 64 bits."""
@@ -166,7 +166,7 @@ def _adapt(
     start = open_model(str(read_recipe(recipe)["start"]["model"]), "embedder").path
     if result["model"] is not None and (start / SHIPPED).is_file() and start.resolve() != out.resolve():
         # Take the bands of the start model: good enough to answer with; `calibrate` sets better ones.
-        shutil.copyfile(start / SHIPPED, out / SHIPPED)
+        write_whole(out / SHIPPED, (start / SHIPPED).read_bytes())
     return result
 
 
@@ -189,7 +189,7 @@ def _train_proposer(
 ) -> dict[str, float]:
     from panorama.models.proposer import load_proposer
     from panorama.models.proposer_training.evaluate import report
-    from panorama.models.proposer_training.export import export_average
+    from panorama.models.proposer_training.export import export_model
     from panorama.models.proposer_training.loop import train
 
     given = [n for n in ("steps", "seed", "minutes") if getattr(options, n) is not None]
@@ -197,14 +197,11 @@ def _train_proposer(
         raise UsageError(f"--{given[0]}: for a proposer, set this in the recipe")
     if len(data) != 1:
         raise UsageError(f"a proposer is trained from one data folder, got {len(data)}: --data NAME=FOLDER")
-    plan = read_recipe(recipe)
+    plan, text = read_recipe(recipe), recipe.read_text(encoding="utf-8")
     if options.threads is not None and "training" in plan:  # `train` reports a missing table
         plan["training"]["threads"] = options.threads
     folder = next(iter(data.values()))
     train(plan, folder, out, options.resume, device=options.device, say=say)
-    model = out / "model"
-    model.mkdir(exist_ok=True)
-    shutil.copyfile(recipe, model / RECIPE)
-    export_average(out / CHECKPOINT, model)
+    model = export_model(out, text)
     found = report(folder, load_proposer(str(model)).propose)
     return {name: float(value) for name, value in found.items() if isinstance(value, (int, float))}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
+import re
 import select
 import signal
 import threading
@@ -19,14 +21,14 @@ from safetensors.numpy import save_file
 from test_training import MeanColorTeacher, items
 
 from panorama.content import content_dir
-from panorama.errors import ModelError, UsageError
+from panorama.errors import LibraryWriteError, ModelError, UsageError
 from panorama.models.base import Image
 from panorama.models.interrupts import CHECKPOINT, interrupts_delayed, training_in
 from panorama.models.training.bank import BankPlan, build_bank, read_shards
 from panorama.models.training.loop import LOG
 from panorama.models.training.teacher import SelfTeacher
 from panorama.models.training.train import train
-from panorama.models.weights import WEIGHTS, open_model
+from panorama.models.weights import MODEL, WEIGHTS, open_model
 
 
 @pytest.mark.parametrize("module", ["training", "proposer_training"])
@@ -54,19 +56,24 @@ def test_an_interrupted_module_ends_in_a_line_that_says_what_is_kept(
 
 
 @pytest.mark.parametrize("module", ["training", "proposer_training"])
-@pytest.mark.parametrize("name", [CHECKPOINT, WEIGHTS])
+@pytest.mark.parametrize("name", [CHECKPOINT, WEIGHTS, f"{MODEL}/{WEIGHTS}"])
 def test_a_module_refuses_a_folder_that_holds_a_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], module: str, name: str
 ) -> None:
-    """A forgotten --resume deleted the log of hours, even where the command then lacked its data."""
+    """A forgotten --resume deleted the log of hours, even where the command then lacked its data.
+
+    And who had deleted the checkpoint of a proposer lost its model, which lies in a folder inside.
+    """
     command = importlib.import_module(f"panorama.models.{module}.__main__")
+    (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(b"hours of work")
     (tmp_path / LOG).write_text("hours of work\n")
     embedder = [str(content_dir("embeddings") / "panoramanet" / "recipe.toml")]
     words = embedder if module == "training" else ["--data", str(tmp_path)]
     assert command.main([*words, "--out", str(tmp_path)]) == UsageError.exit_status
     assert "continue it with --resume, or name a new folder" in capsys.readouterr().err
-    assert {path.name: path.read_text().strip() for path in tmp_path.iterdir()} == {
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {path.relative_to(tmp_path).as_posix(): path.read_text().strip() for path in files} == {
         name: "hours of work",
         LOG: "hours of work",
     }
@@ -194,3 +201,24 @@ def test_a_training_that_fails_early_leaves_no_empty_folder(tmp_path: Path) -> N
     (tmp_path / "theirs").mkdir()
     fail(tmp_path / "theirs")
     assert {path.name for path in tmp_path.iterdir()} == {"kept", "theirs"}
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "told"),
+    [
+        (errno.ENOSPC, None, "cannot be written: No space left on device; free some space, and run the same"),
+        (errno.EACCES, "out/log.jsonl", "cannot be written: Permission denied; change its permissions"),
+        (errno.EACCES, "data/1.jpg", None),
+        (errno.EIO, None, None),
+    ],
+)
+def test_a_training_that_cannot_write_its_folder_says_so(
+    tmp_path: Path, number: int, name: str | None, told: str | None
+) -> None:
+    """A full disk was said to be that of standard output, and a traceback by the modules."""
+    named = None if name is None else str(tmp_path / name)
+    wrong = OSError(number, os.strerror(number), named)
+    raised, text = (OSError, os.strerror(number)) if told is None else (LibraryWriteError, told)
+    with pytest.raises(raised, match=re.escape(text)), training_in(tmp_path / "out", print):
+        raise wrong
+    assert not (tmp_path / "out").exists()

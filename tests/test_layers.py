@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "systems": frozenset({"errors"}),
     "json_text": frozenset(),
     "values": frozenset(),
+    "whole_files": frozenset(),
     "arguments": frozenset({"errors", "values"}),
     "content": frozenset({"errors"}),
     "threads": frozenset({"errors", "arguments"}),
@@ -31,9 +32,14 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "pictures": frozenset({"errors", "lines"}),
     "frames": frozenset({"errors"}),
     "regions": frozenset({"errors", "frames"}),
-    "video": frozenset({"errors", "lines", "pictures", "frames", "regions"}),
-    "models": frozenset({"errors", "json_text", "content", "threads", "pictures", "frames", "regions"}),
-    "store": frozenset({"errors", "lines", "commands", "waits", "frames", "regions"}),
+    "video": frozenset({"errors", "lines", "whole_files", "pictures", "frames", "regions"}),
+    "models": frozenset(
+        {
+            *("errors", "json_text", "values", "whole_files", "content", "threads"),
+            *("pictures", "frames", "regions"),
+        }
+    ),
+    "store": frozenset({"errors", "lines", "commands", "waits", "whole_files", "frames", "regions"}),
     # The query engine gets the embedder passed in: it knows the interface, not the models.
     "query": frozenset(
         {"errors", "lines", "commands", "values", "arguments", "frames", "regions", "store", "models.base"}
@@ -184,6 +190,7 @@ BESIDE_DECIDING = {
     "store.files.schema",
     "store.files.segments",
     "store.snapshot",
+    "whole_files",
 }
 """What modules that decide import, and what changes no answer that is kept for later queries."""
 

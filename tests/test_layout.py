@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from store_samples import exemplar
 
+from panorama import whole_files
 from panorama.store import Store
 from panorama.store.files import layout
 from panorama.store.files.layout import write_atomically
@@ -32,7 +33,8 @@ def test_one_path_written_twice_at_once_holds_one_of_both(tmp_path: Path, monkey
 def synced(monkeypatch) -> list[Path]:
     """The folders that were brought to the disk, in order."""
     seen: list[Path] = []
-    monkeypatch.setattr(layout, "sync_folder", seen.append)
+    for module in (layout, whole_files):
+        monkeypatch.setattr(module, "sync_folder", seen.append)
     return seen
 
 

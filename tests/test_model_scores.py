@@ -21,6 +21,7 @@ from panorama.judging.model_scores import (
     stranger_pictures,
 )
 from panorama.models.color import ColorEmbedder
+from panorama.models.training.seen import SeenInTraining
 from panorama.models.training.split import held_out
 from panorama.own_training import recipe_text
 
@@ -136,6 +137,46 @@ def test_classes_that_a_model_was_fine_tuned_on_are_left_out_and_told(tmp_path: 
     every = [("absent.png", f"0/{row[2]}", "0") for row in rows]
     with pytest.raises(UsageError, match=r"no class to judge color-bands by; left out: 8 classes"):
         judged_pictures(tuned_on(tmp_path / "net", every), data)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "file,held,class\na.png,0,dog\nb.png,0\n",
+        "file,class,held\n" + "a" * 200_000 + ",dog,0\n",
+        "file,class,held\n",
+    ],
+)
+def test_a_broken_table_of_what_was_learned_leaves_it_unknown(table: str, tmp_path: Path) -> None:
+    """A row that was cut off ended in an AttributeError, a long one in csv.Error."""
+    embedder = tuned_on(tmp_path / "mine", [])
+    (tmp_path / "mine" / "pictures.csv").write_text(table)
+    data = labelled(tmp_path, [(f"images/{i}.png", f"animal{i // 2}") for i in range(4)], "file,class")
+    judged = judged_pictures(embedder, data)
+    assert not judged.unseen and len(judged.files) == 4
+    assert judged.remarks == (
+        f"whether color-bands has seen these classes is not known: {tmp_path / 'mine'} does not say",
+    )
+
+
+@pytest.mark.parametrize(("old", "new"), [("[[source]]", "[source]"), ('"pictures.csv"', '"a\\u0000b"')])
+def test_a_recipe_without_a_list_of_sources_leaves_unknown_what_was_learned(
+    old: str, new: str, tmp_path: Path
+) -> None:
+    embedder = tuned_on(tmp_path / "mine", [("a.png", "dog", "0")])
+    recipe = tmp_path / "mine" / "recipe.toml"
+    assert old in recipe.read_text()
+    recipe.write_text(recipe.read_text().replace(old, new))
+    seen = SeenInTraining.by(embedder.folder)
+    assert seen.unknown == [tmp_path / "mine"] and not seen.names
+
+
+def test_a_picture_that_no_file_can_be_called_is_passed_over(tmp_path: Path) -> None:
+    embedder = tuned_on(tmp_path / "mine", [("a" * 3000 + ".png", "dog", "0"), ("b\0.png", "cat", "0")])
+    seen = SeenInTraining.by(embedder.folder)
+    assert (seen.names, seen.files, seen.unknown) == ({"dog", "cat"}, {}, [])
+    assert seen.has_learned("", "Dog", [tmp_path / "none.png"])
+    assert not seen.has_learned("", "cow", [tmp_path / ("a" * 3000 + ".png")])
 
 
 def test_where_a_model_does_not_tell_what_it_learned_nothing_is_called_unseen(tmp_path: Path) -> None:

@@ -250,7 +250,7 @@ def test_a_name_that_is_taken_is_not_written_over(tmp_path: Path, monkeypatch: p
     class Known:
         hex = "known"
 
-    monkeypatch.setattr("panorama.store.files.outputs.uuid.uuid4", lambda: Known)
+    monkeypatch.setattr("panorama.whole_files.uuid.uuid4", lambda: Known)
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (tmp_path / ".known.part").symlink_to(victim)

@@ -172,12 +172,13 @@ def test_a_run_whose_levels_have_widths_of_their_own_learns_and_is_read_again(tm
 def test_a_recipe_that_does_not_say_enough_is_refused_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leave_out: tuple[str, ...], told: str
 ) -> None:
-    plan: dict[str, Any] = tomllib.loads((content_dir("embeddings") / "proposer" / RECIPE).read_text())
+    shipped = content_dir("embeddings") / "proposer" / RECIPE
+    plan: dict[str, Any] = tomllib.loads(shipped.read_text())
     place = plan
     for name in leave_out[:-1]:
         place = place[name]
     del place[leave_out[-1]]
     monkeypatch.setattr("panorama.training.read_recipe", lambda path: plan)
     with pytest.raises(ModelError, match=told):
-        train_recipe(tmp_path / RECIPE, {"footage": tmp_path}, tmp_path / "out", TrainingOptions(threads=1))
+        train_recipe(shipped, {"footage": tmp_path}, tmp_path / "out", TrainingOptions(threads=1))
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

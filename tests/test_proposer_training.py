@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from fakes import shapes_on_noise
+from fakes import shapes_on_noise, write_picture
 from safetensors.torch import load_file
 
 import panorama.models.proposer_training.batches as making
@@ -26,12 +26,26 @@ from panorama.models.proposer_net import grid
 from panorama.models.proposer_training.batches import padded
 from panorama.models.proposer_training.export import export_average
 from panorama.models.proposer_training.loop import train, train_step
-from panorama.models.proposer_training.plan import batch_at, last_step, share_at
-from panorama.models.proposer_training.run import START, load_checkpoint, save_checkpoint, start
-from panorama.models.proposer_training.sources import may_train_on, open_store, permitted
+from panorama.models.proposer_training.plan import batch_at, check_plan, last_step, share_at
+from panorama.models.proposer_training.run import (
+    START,
+    facts_at,
+    load_checkpoint,
+    save_checkpoint,
+    start,
+)
+from panorama.models.proposer_training.sources import (
+    Packed,
+    Store,
+    may_train_on,
+    open_store,
+    permitted,
+    refuse_absent,
+)
 from panorama.models.proposer_training.targets import assign, detection_loss, giou_loss, silence
 from panorama.models.proposer_training.teachers import TAP_WIDTHS
 from panorama.models.training.begun import read_metadata
+from panorama.models.weights import read_recipe
 from panorama.training import TrainingOptions, train_recipe
 
 # Targets
@@ -115,12 +129,21 @@ def test_a_proposal_in_a_silent_area_costs_less() -> None:
 # Training
 
 
+STORE = {"seed": 0, "scene_side": 64, "cutout_side": 48, "frames_a_clip": 1, "garments": 1, "objects": 1}
+STORE |= {"scenes": {"backdrop": 1, "caltech101": 1, "grocery": 1, "clothing": 1}}
+
+NOTHING = Packed(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty((0, 3), np.int32))
+EMPTY = Store(NOTHING, [], {}, NOTHING, {})
+
+
 def tiny_recipe() -> dict[str, Any]:
     training: dict[str, Any] = {"seed": 0, "parts": 0, "rate": 2e-3, "matrix_rate": 0.02, "warm_up": 2}
     training |= {"cycles": [{"to_step": 40, "rate": 1.0, "fall": 4}]}
     training |= {"weight_decay": 0.01, "clip": 5.0, "average": 0.99}
     weights = {"score": 1.0, "box": 2.0, "hint": 1.0, "silent": 0.25}
-    phases = [{"from_step": 0, "canvases": [[64, 64]], "weights": weights}]
+    chances = dict.fromkeys(("mosaic", "paste", "warp", "blend"), 0.5)
+    drawn = {"scenes": {"drawn": 1.0}, "things": {"drawn": 1.0}}
+    phases = [{"from_step": 0, "canvases": [[64, 64]], "weights": weights, **chances, **drawn}]
     return {
         "phase": phases,
         "network": {"widths": [8, 8, 16, 16, 16], "depths": [1, 1, 1, 1], "pyramid": 16},
@@ -277,10 +300,54 @@ def test_phases_that_no_training_could_follow_are_refused_before_any_work(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("where", "value", "told"),
+    [
+        (
+            ("phase", 0, "weights"),
+            {"score": 1.0},
+            "weights in phase 1 of the recipe is a table with a number",
+        ),
+        (("phase", 0, "weights", "box"), "much", "weights in phase 1 of the recipe is a table with"),
+        (("phase", 0, "canvases"), [[64, 70]], r"canvases in phase 1 of the recipe is a list of .* of 32"),
+        (("phase", 1, "things"), {"drawn": 0}, "things in phase 2 of the recipe is a table of shares, one"),
+        (("phase", 1, "blend"), 1.5, "blend in phase 2 of the recipe is a number from 0 to 1, got"),
+        (("training", "batch"), 0, r"batch in \[training\] of the recipe is a whole number from 1 to"),
+        (("training", "clip"), float("nan"), r"clip in \[training\] of the recipe is a number above 0"),
+        (("training", "seed"), 10**400, r"seed in \[training\] of the recipe .* got 1000.*\.\.\."),
+        (
+            ("training", "cycles", 0, "batch"),
+            True,
+            "batch in cycle 1 of the training of the recipe is a whole",
+        ),
+        (("store", "scene_side"), 0, r"scene_side in \[store\] of the recipe is a whole number from 1 to"),
+        (("store", "scenes"), {"grocery": 1}, r"scenes in \[store\] of the recipe is a table with a whole"),
+        (("store",), {"seed": 0}, r"the recipe lacks scene_side, .* in its table store"),
+    ],
+)
+def test_values_that_no_training_could_use_are_refused_before_any_work(
+    tmp_path: Path, where: tuple[str | int, ...], value: object, told: str
+) -> None:
+    """They were errors of Python's own, some of them in the process that makes batches, hours later."""
+    recipe = json.loads(json.dumps(short_recipe()))
+    table: Any = recipe
+    for name in where[:-1]:
+        table = table[name]
+    table[where[-1]] = value
+    with pytest.raises(ModelError, match=told):
+        train(recipe, tmp_path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["proposer", "proposer-wide"])
+def test_the_shipped_recipes_can_be_trained_by(name: str) -> None:
+    check_plan(read_recipe(content_dir("embeddings") / name / "recipe.toml"), name)
+
+
 def test_resuming_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
     recipe = tiny_recipe()
     recipe["training"] |= {"threads": 1, "batch": 2, "log_every": 1, "save_every": 1}
-    recipe["store"] = {"seed": 0}
+    recipe["store"] = STORE
     with pytest.raises(ModelError, match="nothing to resume"):
         train(recipe, tmp_path, tmp_path / "out", resume=True)
 
@@ -295,12 +362,12 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
         return (tiny_batch(number) for number in range(first, last_step(recipe["training"])))
 
     monkeypatch.setattr(loop, "load", batches)
-    monkeypatch.setattr(loop, "open_store", lambda *given: None)
+    monkeypatch.setattr(loop, "open_store", lambda *given: EMPTY)
 
 
 def short_recipe() -> dict[str, Any]:
     """Of four steps, in two phases, the second of which begins when they are over."""
-    recipe = {**tiny_recipe(), "store": {"seed": 0}}
+    recipe = {**tiny_recipe(), "store": {**STORE}}
     recipe["training"] |= {"cycles": [{"to_step": 4, "rate": 1.0, "fall": 2}]}
     recipe["training"] |= {"threads": 1, "batch": 2, "log_every": 2, "save_every": 2}
     recipe["phase"].append({**recipe["phase"][0], "from_step": 4})
@@ -316,6 +383,11 @@ def short_recipe() -> dict[str, Any]:
         (("network",), "pyramid", 24, r"pyramid in \[network\] = 16, and 24"),
         (("phase", 0, "weights"), "hint", 0.5, r"hint in \[phase 1.weights\] = 1.0, and 0.5"),
         (("phase", 1), "from_step", 2, r"from_step in \[phase 2\] = null, and 2"),
+        (("training", "cycles", 0), "rate", 0.5, r"rate in \[training.cycles 1\] = 1.0, and 0.5"),
+        (("training", "cycles", 0), "to_step", 6, r"to_step in \[training.cycles 1\] = 4, and 6"),
+        (("training", "cycles", 0), "fall", 1, r"fall in \[training.cycles 1\] = 2, and 1"),
+        (("training", "cycles", 0), "end", 0.1, r"end in \[training.cycles 1\] = 0.0, and 0.1"),
+        (("training", "cycles", 0), "batch", 4, r"batch in \[training.cycles 1\] = 2, and 4"),
     ],
 )
 def test_a_training_does_not_go_on_by_another_recipe(
@@ -348,6 +420,56 @@ def test_a_training_may_be_made_longer_with_phases_that_had_not_begun(
         train(short_recipe(), tmp_path, tmp_path / "out", resume=True)
 
 
+def test_a_training_that_does_not_fall_yet_may_be_made_longer_in_its_cycle(
+    small_batches: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = short_recipe()
+    recipe["training"]["cycles"] = [{"to_step": 40, "rate": 1.0, "fall": 2}]
+    made = start(recipe)
+    (tmp_path / "out").mkdir()
+    for number in range(2):
+        train_step(made, tiny_batch(number), recipe)
+    save_checkpoint(made, tmp_path / "out" / CHECKPOINT, facts_at(recipe, 2, ""))
+    for cycle in ({"to_step": 4, "fall": 2}, {"to_step": 6, "fall": 3}):
+        recipe["training"]["cycles"] = [{"rate": 1.0, **cycle}]
+        if cycle["to_step"] == 4:
+            assert train(recipe, tmp_path, tmp_path / "out", resume=True).step == 4
+        else:  # now it has fallen
+            with pytest.raises(UsageError, match=r"to_step in \[training.cycles 1\] = 4, and 6 is asked"):
+                train(recipe, tmp_path, tmp_path / "out", resume=True)
+
+
+def test_a_checkpoint_that_does_not_tell_its_cycles_goes_on_with_a_remark(
+    small_batches: None, tmp_path: Path
+) -> None:
+    recipe, said = short_recipe(), list[str]()
+    (tmp_path / "out").mkdir()
+    facts = {name: fact for name, fact in facts_at(recipe, 2, "").items() if "cycles" not in name}
+    made = start(recipe)
+    made.step = 2
+    save_checkpoint(made, tmp_path / "out" / CHECKPOINT, facts)
+    assert train(recipe, tmp_path, tmp_path / "out", resume=True, say=said.append).step == 4
+    (line,) = said
+    assert line.endswith(", of an earlier version, does not say by which cycles it was trained")
+
+
+def test_a_loss_that_is_lost_ends_a_training_at_its_step(
+    small_batches: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It went on to the next step that is logged or saved: for 500 steps, which take an hour."""
+    recipe = short_recipe()
+    recipe["training"] |= {"log_every": 4, "save_every": 4}
+    step = loop.train_step
+
+    def lost(run: Any, batch: dict[str, Any], recipe: dict[str, Any]) -> dict[str, torch.Tensor]:
+        losses = step(run, batch, recipe)
+        return {**losses, "norm": losses["norm"] * (float("nan") if run.step == 2 else 1.0)}
+
+    monkeypatch.setattr(loop, "train_step", lost)
+    with pytest.raises(ModelError, match="the norm of the gradients is nan at step 2"):
+        train(recipe, tmp_path, tmp_path / "out", device="cpu")
+
+
 def test_a_training_goes_on_with_the_model_that_it_began_with(
     small_batches: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -356,8 +478,8 @@ def test_a_training_goes_on_with_the_model_that_it_began_with(
     train(recipe, tmp_path, tmp_path / "out", start_from="abc")
     with pytest.raises(UsageError, match='the digest of --start = "abc", and "def" is asked for now'):
         train(recipe, tmp_path, tmp_path / "out", resume=True, start_from="def")
-    for _ in range(2):  # need not be named again, and is not forgotten
-        recipe["training"]["cycles"][0]["to_step"] += 2
+    for end in (6, 8):  # need not be named again, and is not forgotten
+        recipe["training"]["cycles"].append({"to_step": end, "rate": 1.0, "fall": 2})
         train(recipe, tmp_path, tmp_path / "out", resume=True)
     made, _ = read_metadata(tmp_path / "out" / CHECKPOINT)
     assert made is not None and made[START] == "abc"
@@ -376,10 +498,11 @@ def test_a_checkpoint_of_an_earlier_version_goes_on_with_a_remark(
 
 def test_who_interrupts_a_training_is_told_what_is_kept_and_how_to_go_on(tmp_path: Path, monkeypatch) -> None:
     """It said "interrupted", and not whether hours of work were lost."""
-    recipe = {"name": "tiny", "kind": "proposer", "store": {"seed": 0}, **tiny_recipe()}
+    recipe = {"name": "tiny", "kind": "proposer", "store": {**STORE}, **tiny_recipe()}
     recipe["training"] |= {"threads": 1, "batch": 2, "log_every": 9, "save_every": 2}
+    shipped = content_dir("embeddings") / "proposer" / "recipe.toml"
     monkeypatch.setattr("panorama.training.read_recipe", lambda path: recipe)
-    monkeypatch.setattr(loop, "open_store", lambda *given: None)
+    monkeypatch.setattr(loop, "open_store", lambda *given: EMPTY)
     firsts: list[int] = []
 
     def three(
@@ -397,18 +520,39 @@ def test_who_interrupts_a_training_is_told_what_is_kept_and_how_to_go_on(tmp_pat
         (True, f"{tmp_path} keeps the checkpoint of step 4; to continue, add --resume to the same command"),
     ):
         with pytest.raises(KeyboardInterrupt):
-            train_recipe(Path("x"), {"a": tmp_path}, tmp_path, TrainingOptions(resume=resume), said.append)
+            train_recipe(shipped, {"a": tmp_path}, tmp_path, TrainingOptions(resume=resume), said.append)
         assert said[-1] == told
     assert firsts == [0, 0, 2]
 
 
+def test_the_model_has_the_recipe_that_its_training_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who edited the recipe for the next training, while this one ran, had a model that told of that one."""
+    path, recipe = tmp_path / "recipe.toml", {"kind": "proposer", **short_recipe()}
+    path.write_text("# this one\n")
+
+    def edited(recipe: dict[str, Any], *given: object) -> Iterator[dict[str, Any]]:
+        path.write_text("# the next one\n")
+        return (tiny_batch(number) for number in range(last_step(recipe["training"])))
+
+    monkeypatch.setattr("panorama.training.read_recipe", lambda path: recipe)
+    monkeypatch.setattr(loop, "open_store", lambda *given: EMPTY)
+    monkeypatch.setattr(loop, "load", edited)
+    monkeypatch.setattr("panorama.models.proposer.load_proposer", lambda name: tiny_batch)
+    monkeypatch.setattr(tiny_batch, "propose", None, raising=False)
+    monkeypatch.setattr("panorama.models.proposer_training.evaluate.report", lambda *given: {"recall": 1})
+    assert train_recipe(path, {"a": tmp_path}, tmp_path / "out", TrainingOptions()) == {"recall": 1.0}
+    assert (tmp_path / "out/model/recipe.toml").read_text().startswith("# this one\n")
+
+
 def test_a_training_whose_loss_is_lost_ends_and_keeps_its_checkpoint(tmp_path: Path, monkeypatch) -> None:
     """It went on to its last step, hours of it, and what it exported found nothing."""
-    recipe = {"name": "tiny", "kind": "proposer", "store": {"seed": 0}, **tiny_recipe()}
+    recipe = {"name": "tiny", "kind": "proposer", "store": {**STORE}, **tiny_recipe()}
     recipe["training"] |= {"threads": 1, "batch": 2, "log_every": 3, "save_every": 2}
     recipe["training"]["cycles"] = [{"to_step": 2, "rate": 1.0, "fall": 1, "end": 1.0}]
     recipe["training"]["cycles"] += [{"to_step": 40, "rate": 1e30, "fall": 4}]
-    monkeypatch.setattr(loop, "open_store", lambda *given: None)
+    monkeypatch.setattr(loop, "open_store", lambda *given: EMPTY)
     monkeypatch.setattr(loop, "load", lambda *given: (tiny_batch(number) for number in range(40)))
     with pytest.raises(ModelError, match=r"is (nan|inf) at step \d; lower rate or matrix_rate in the recipe"):
         train(recipe, tmp_path, tmp_path / "out")
@@ -437,6 +581,68 @@ def test_what_makes_batches_leaves_an_interrupt_to_the_training(monkeypatch) -> 
     assert list(making.load({"training": {"cycles": [{"to_step": 1}]}}, Path(), Path(), 0)) == [True]
     assert signal.getsignal(signal.SIGINT) == mine
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def proposer_data(folder: Path) -> Path:
+    """A data folder with one picture of each kind, and no clip."""
+    for name in ("boxes/coco", "images/x", "video"):
+        (folder / name).mkdir(parents=True)
+    rows = ["file,source,class,identity"]
+    for source, identity in (("bg", "background"), ("ic", "iconic"), ("grocery", "class")):
+        write_picture(folder / f"images/x/{source}.png", shapes_on_noise(1, 96, 128)[0])
+        rows.append(f"images/x/{source}.png,{source},c,{identity}")
+    for source in ("caltech101", "clothing"):
+        rows.append(f"images/x/grocery.png,{source},c,class")
+    (folder / "images/labels.csv").write_text("\n".join(rows) + "\n")
+    write_picture(folder / "boxes/coco/1.png", shapes_on_noise(2, 96, 128)[0])
+    (folder / "boxes/boxes.csv").write_text("file,x1,y1,x2,y2\nboxes/coco/1.png,1,1,30,30\n")
+    outline = "0.1 0.1 0.9 0.1 0.9 0.9"
+    (folder / "boxes/polygons.csv").write_text(f"file,polygon_xy_normalised\nboxes/coco/1.png,{outline}\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("index.json", b""),
+        ("index.json", b'{"settings": {"seed": 0, '),
+        ("index.json", b"[]"),
+        ("index.json", b'{"settings": {}, "boxes": [], "groups": {}, "cutout_groups": {}}'),
+        ("scenes.npz", b"PK"),
+        ("scenes.npz", None),
+        ("scenes.bin", b""),
+        ("cutouts.bin", b"cut off"),
+        ("cutouts.bin", None),
+    ],
+)
+def test_a_damaged_cache_is_told_with_what_to_delete(
+    name: str, content: bytes | None, tmp_path: Path
+) -> None:
+    """It ended in a JSONDecodeError, or amid the training in a process that makes batches."""
+    data, cache = proposer_data(tmp_path / "data"), tmp_path / "cache"
+    made = open_store(data, cache, STORE, lambda line: None)
+    assert len(made.scenes) == len(made.boxes) == 5
+    again = open_store(data, cache, STORE, lambda line: None)
+    assert all(np.array_equal(made.scenes[i], again.scenes[i]) for i in range(5))
+    if content is None:
+        (cache / name).unlink()
+    else:
+        (cache / name).write_bytes(content)
+    with pytest.raises(ModelError, match=r"cache cannot be read \(.*\); delete it to build it again"):
+        open_store(data, cache, STORE, lambda line: None)
+
+
+def test_a_cache_without_cut_outs_is_one(tmp_path: Path) -> None:
+    """An empty file cannot be mapped into memory; a source without pictures was a KeyError."""
+    data = proposer_data(tmp_path / "data")
+    (data / "boxes/polygons.csv").write_text("file,polygon_xy_normalised\n")
+    (data / "images/labels.csv").write_text("file,source,identity\nimages/x/bg.png,bg,background\n")
+    store = open_store(data, tmp_path / "cache", STORE, lambda line: None)
+    assert (len(store.scenes), len(store.cutouts)) == (2, 0)
+    refuse_absent(store, [{"scenes": {"backdrop": 1, "coco": 1, "drawn": 1}, "things": {"drawn": 1}}], data)
+    refuse_absent(store, [{"scenes": {"grocery": 0.0}}], data)
+    with pytest.raises(ModelError, match=r"phase 2 of the recipe takes things of iconic, logos, and .*none"):
+        refuse_absent(store, [{}, {"things": {"iconic": 0.5, "drawn": 0.1, "logos": 0.4}}], data)
 
 
 def test_a_data_folder_without_its_tables_is_refused(tmp_path: Path) -> None:

@@ -219,6 +219,48 @@ block.__enter__()
     assert forked(before, inside) == "0\n"
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_a_process_forked_amid_blocks_of_others_gets_their_threads_back(own: bool) -> None:
+    """The blocks of threads that the child lacks never ended there: it kept one thread for good."""
+    before = f"""
+import threading, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import cv2
+from panorama import threads
+
+class Products:
+    num_threads = 3
+    def set_num_threads(self, count):
+        self.num_threads = count
+
+class Found:
+    lib_controllers = [Products()]
+    def info(self):
+        return {{}}
+
+Products.info = Found.info
+threads._blas = lambda loaded: Found
+(products,) = Found.lib_controllers
+cv2.setNumThreads(3)
+inside, done = threading.Event(), threading.Event()
+
+def other():
+    with threads.products_alone(), threads.lent(cv2=1):
+        inside.set()
+        done.wait()
+
+threading.Thread(target=other, daemon=True).start()
+inside.wait()
+"""
+    check = "assert (products.num_threads, cv2.getNumThreads()) == {}, products.num_threads"
+    if own:
+        before += "mine = threads.products_alone()\nmine.__enter__()\n"
+        within = f"    {check.format((1, 3))}\n    mine.__exit__(None, None, None)\n"
+    else:
+        within = ""
+    assert forked(before, f"{within}    {check.format((3, 3))}") == "0\n"
+
+
 def forked(before: str, inside: str) -> str:
     """What a process says whose forked child ends: its status. Where the child hangs, nothing."""
     program = f"""

@@ -24,7 +24,7 @@ from panorama.models.training.heldout import held_out_pictures, make_measure
 from panorama.models.training.loop import LOG, Lessons, Run, Settings, run_training, to_input
 from panorama.models.training.losses import LossWeights, identity, imitation, relation
 from panorama.models.training.optimise import orthogonal, rate_at
-from panorama.models.training.plot import plot_log, read_log
+from panorama.models.training.plot import plot_log, plot_shares, read_log
 from panorama.models.training.sources import Item, clips, gather
 from panorama.models.training.split import held_out
 from panorama.models.training.teacher import grid_weights
@@ -384,6 +384,14 @@ def test_the_plot_is_a_picture_and_a_cut_off_log_is_read_up_to_there(tmp_path: P
     assert len(read_log(log)) == 2
     plot_log(log, tmp_path / "plot.png")
     assert cv2.imread(str(tmp_path / "plot.png")).shape[2] == 3
+
+
+def test_a_plot_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    """On a full disk half a picture was left, and nothing said."""
+    rows = [{"share": 0.5, "map_exit_1": 0.5, "r_at_1_exit_1": 0.5}]
+    plot_shares(rows, tmp_path / "training.png")
+    with pytest.raises(FileNotFoundError):
+        plot_shares(rows, tmp_path / "none" / "training.png")
 
 
 def test_loss_weights_come_from_the_recipe() -> None:

@@ -15,7 +15,7 @@ from panorama.errors import ModelError, UsageError
 from panorama.models import weights
 from panorama.models.interrupts import CHECKPOINT
 from panorama.models.proposer_training.loop import write_log
-from panorama.models.training.bank import BankPlan, build_bank
+from panorama.models.training.bank import BASIS, BankPlan, build_bank, read_basis, read_shards
 from panorama.models.training.begun import effective
 from panorama.models.training.loop import LOG
 from panorama.models.training.plot import read_log
@@ -190,6 +190,30 @@ def test_lists_of_a_bank_are_written_whole_and_damaged_ones_are_told(
         UsageError, match=rf"{name} cannot be read: .*; delete .*bank, and its views are made"
     ):
         build()
+
+
+@pytest.mark.parametrize("left", [0, 100, None])
+@pytest.mark.parametrize("name", ["rows", "views", "pooled", "grid"])
+def test_a_shard_that_a_power_cut_damaged_is_told_and_made_again(
+    name: str, left: int | None, tmp_path: Path
+) -> None:
+    """Each later training ended in an EOFError, whose way out nobody could guess."""
+    plan = BankPlan(side=64, rounds=1, basis_pictures=0)
+    build_bank(items(4), MeanColorTeacher, tmp_path / "bank", plan, threads=1)
+    (shard,) = (tmp_path / "bank").glob("shard-*")
+    path = shard / f"{name}.npy"
+    whole = path.read_bytes()
+    path.unlink()
+    if left is not None:
+        path.write_bytes(whole[:left])
+    with pytest.raises(UsageError, match=r"shard-00000 cannot be read: .*; delete .*shard-00000, and"):
+        read_shards(tmp_path / "bank")
+    shutil.rmtree(shard)
+    build_bank(items(4), MeanColorTeacher, tmp_path / "bank", plan, threads=1)
+    assert path.read_bytes() == whole
+    (tmp_path / "bank" / BASIS).write_bytes(b"")
+    with pytest.raises(UsageError, match=r"basis.safetensors cannot be read: .*; delete .*bank, and"):
+        read_basis(tmp_path / "bank")
 
 
 def test_a_training_whose_time_is_up_at_its_last_step_is_finished(tmp_path: Path) -> None:

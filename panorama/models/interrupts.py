@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -10,13 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from safetensors import safe_open
-
 from panorama.errors import LibraryWriteError, ModelError, UsageError
-from panorama.models.weights import WEIGHTS
+from panorama.models.training.begun import step_of
+from panorama.models.weights import MODEL, WEIGHTS
 
 CHECKPOINT = "checkpoint.safetensors"
 """The file from which an interrupted training can resume."""
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as in shells."""
@@ -28,7 +30,7 @@ def filled(folder: Path) -> Iterator[None]:
 
     Raises:
         UsageError: its name is not valid UTF-8.
-        LibraryWriteError: it cannot be created.
+        LibraryWriteError: it cannot be created, or a file in it cannot be written.
     """
     try:
         str(folder.absolute()).encode()
@@ -40,12 +42,30 @@ def filled(folder: Path) -> Iterator[None]:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as exc:
             raise LibraryWriteError(f"{folder} cannot be made: {exc.strerror or exc}") from exc
-        yield
+        with _told(folder):
+            yield
     except BaseException:
         with suppress(OSError):  # a folder that is not empty stays, and so do its parents
             for path in made:
                 path.rmdir()
         raise
+
+
+@contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    """Turn errors of the system while files of a folder are written into LibraryWriteError."""
+    try:
+        yield
+    except OSError as exc:
+        # Writing to an open file names no file; reading fails for other reasons than these.
+        here = exc.filename is None or folder.resolve() in Path(os.fsdecode(exc.filename)).resolve().parents
+        if not here or exc.errno not in (*_NO_ROOM, errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        room = "; free some space" if exc.errno in _NO_ROOM else "; change its permissions"
+        raise LibraryWriteError(
+            f"{folder} cannot be written: {exc.strerror}{room}, and run the same command again, with --resume"
+            " if a checkpoint is there"
+        ) from exc
 
 
 @contextmanager
@@ -70,7 +90,12 @@ def refuse_trained(out: Path) -> None:
     Raises:
         UsageError: it holds a checkpoint or a model.
     """
-    for name, what in ((CHECKPOINT, "a training that can be resumed"), (WEIGHTS, "a model already")):
+    a_model = "a model already"
+    for name, what in (
+        (CHECKPOINT, "a training that can be resumed"),
+        (WEIGHTS, a_model),
+        (f"{MODEL}/{WEIGHTS}", a_model),
+    ):
         if (out / name).is_file():
             raise UsageError(f"{out} holds {what} ({name}): continue it with --resume, or name a new folder")
 
@@ -78,8 +103,7 @@ def refuse_trained(out: Path) -> None:
 def _kept(out: Path) -> str:
     """What an interrupted training leaves, and how to continue it."""
     if (out / CHECKPOINT).is_file():
-        with safe_open(out / CHECKPOINT, framework="numpy") as tensors:
-            step = int(tensors.get_tensor("step"))
+        step = step_of(out / CHECKPOINT)
         return f"{out} keeps the checkpoint of step {step}; to continue, add --resume to the same command"
     prepared = f" and uses what is prepared in {out}" if out.is_dir() and any(out.iterdir()) else ""
     return f"no checkpoint yet; the same command starts again{prepared}"

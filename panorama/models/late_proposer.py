@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from panorama.errors import ModelError
 from panorama.models.base import Image, Proposer
 from panorama.models.late import Late, LateNet
-from panorama.models.weights import ModelFolder, is_finite
+from panorama.models.weights import ModelFolder
 from panorama.models.zooming import CUT_SHARE, PART_WEIGHT, SPAN
 from panorama.regions import Regions
+from panorama.values import is_finite
 
 if TYPE_CHECKING:
     from panorama.models.proposer import PanoramaProposer

@@ -20,8 +20,9 @@ import numpy as np
 
 from panorama.errors import ModelError
 from panorama.json_text import parsed_json
-from panorama.models.weights import WEIGHTS, ModelFolder, write_whole
+from panorama.models.weights import WEIGHTS, ModelFolder
 from panorama.pictures.pixels import PICTURE_SUFFIXES
+from panorama.whole_files import write_whole
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -81,7 +82,7 @@ def write_ranges(folder: ModelFolder, largest: Ranges) -> Path:
         raise ModelError(f"{path} is left as it is: no range was measured; measure with pictures")
     rounded = {name: float(f"{value:.6g}") for name, value in largest.items()}
     data = {"weights": folder.sha256(WEIGHTS), "largest": rounded}
-    write_whole(path, json.dumps(data, indent=1) + "\n")
+    write_whole(path, (json.dumps(data, indent=1) + "\n").encode())
     return path
 
 

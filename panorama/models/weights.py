@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import tomllib
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ from safetensors.numpy import load as parse_arrays
 from panorama.content import content_dir
 from panorama.errors import ModelError, near
 from panorama.json_text import parsed_json
+from panorama.whole_files import write_whole
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
 RECIPE = "recipe.toml"
 WEIGHTS = "model.safetensors"
 COHORT = "cohort.safetensors"
+MODEL = "model"
+"""The folder inside that of a proposer's training which the model is written to."""
+
 RESULT = "result.json"
 """What a training measured; a training that did not help writes this and no model."""
 
@@ -166,8 +168,8 @@ def _why_without_model(folder: Path) -> str:
     except PermissionError as exc:
         return f"the model {folder} cannot be read: {exc.strerror}"
     except (OSError, ValueError):
-        trained = folder / "model"  # a proposer's training writes its model there
-        told = f"{folder} holds no {RECIPE}; its folder 'model' does: name {trained}"
+        trained = folder / MODEL
+        told = f"{folder} holds no {RECIPE}; its folder {MODEL!r} does: name {trained}"
         return told if _holds_recipe(trained) else ""
     if not isinstance(result, dict) or result.get("model", "") is not None:
         return ""
@@ -187,21 +189,8 @@ def read_recipe(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as exc:
         raise ModelError(f"the recipe {path} cannot be read: {exc.strerror}") from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+    except ValueError as exc:  # also of numbers of thousands of digits
         raise ModelError(f"the recipe {path} is not valid TOML: {exc}") from exc
-
-
-def is_whole(value: object) -> bool:
-    """Whether a recipe's value is a whole number; True is none."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def is_finite(value: object) -> bool:
-    """Whether a recipe's value is a number that a float can hold; infinite ones and True are none."""
-    try:
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:
-        return False
 
 
 def record_hashes(folder: Path) -> dict[str, str]:
@@ -214,19 +203,5 @@ def record_hashes(folder: Path) -> dict[str, str]:
     present = [folder / name for name in (COHORT, WEIGHTS) if (folder / name).is_file()]
     digests = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in present}
     lines = [f'"{name}" = "{digest}"' for name, digest in digests.items()]
-    write_whole(recipe, "\n".join([text, "", HASH_TABLE, *lines, ""]))
+    write_whole(recipe, "\n".join([text, "", HASH_TABLE, *lines, ""]).encode())
     return digests
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file of text beside its place and rename it: under its name lies the old text or the new."""
-    # Not the number of the process: threads share it, and so do processes in containers.
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
-    try:
-        with part.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

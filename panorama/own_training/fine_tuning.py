@@ -22,6 +22,7 @@ from panorama.own_training.split import SOURCE, TABLE, Picture, write_table
 from panorama.store.files.layout import own_files
 from panorama.training import TrainingOptions, filled, refuse_place, refuse_steps, train_recipe
 from panorama.video import FileMark, content_hash, find_videos
+from panorama.whole_files import write_whole
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -176,7 +177,7 @@ def _begin(
         )
     shares = GUESSED_SHARES if all(picture.guessed for picture in pictures) else SHARES
     text = recipe_text(out.resolve().name, asked.start or DEFAULT_EMBEDDER, shares, asked)
-    (out / RECIPE_NAME).write_text(text, encoding="utf-8")
+    write_whole(out / RECIPE_NAME, text.encode())
 
 
 def _gathered(

@@ -14,6 +14,7 @@ For them the tracks count, which hold together by motion: see `together` in `pan
 from __future__ import annotations
 
 import csv
+import io
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ import numpy as np
 from panorama.errors import UsageError
 from panorama.lines import counted
 from panorama.models.training.split import CHOOSE, GUESSED, JUDGE, LEARN
+from panorama.whole_files import write_whole
 
 TABLE = "pictures.csv"
 COLUMNS = ("file", "source", "class", "identity", "held", "moment", "clip", "start", "end", GUESSED)
@@ -179,10 +181,9 @@ def write_table(pictures: Sequence[Picture], out: Path, seed: int) -> OwnPicture
     out.mkdir(parents=True, exist_ok=True)
     parts = divided(pictures, seed)
     rows = [_row(p, part) for p, part in zip(pictures, parts, strict=True) if part != UNUSED]
-    with (out / TABLE).open("w", newline="", encoding="utf-8") as lines:
-        writer = csv.writer(lines)
-        writer.writerow(COLUMNS)
-        writer.writerows(rows)
+    lines = io.StringIO(newline="")
+    csv.writer(lines).writerows([COLUMNS, *rows])
+    write_whole(out / TABLE, lines.getvalue().encode())
 
     def things(part: str, name: Callable[[Picture], str]) -> int:
         return len({name(p) for p, where in zip(pictures, parts, strict=True) if where == part})

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from panorama.video.opening import open_video
 from panorama.video.own_clips import TAG
 from panorama.video.reader import TIME_TOLERANCE_SECONDS, VideoFrame, VideoReader
 from panorama.video.sound import Sound
+from panorama.whole_files import replaced
 
 CLIP_TIME_BASE = Fraction(1, 90_000)
 FAR_APART_SECONDS = 300
@@ -65,22 +64,14 @@ def write_clip(
     path_out = Path(path_out)
     by_index = dict(boxes or {})
     by_pts = {pts: by_index.pop(index) for index, pts in (stamps or {}).items() if index in by_index}
-    # An unpredictable name, created here: nobody can have put a link there to be followed.
-    partial = path_out.with_name(f".{uuid.uuid4().hex}.part")
     with open_video(path_in) as reader:
         first = reader.frame_at(start_seconds)
         try:
-            partial.touch(exist_ok=False)
-            with av.open(f"file:{partial}", "w", format="mp4") as container:
+            with replaced(path_out) as partial, av.open(f"file:{partial}", "w", format="mp4") as container:
                 container.metadata.update(TAG)
-                count = _encode(reader, first, stop_seconds, container, by_index, by_pts)
-            partial.replace(path_out)
+                return _encode(reader, first, stop_seconds, container, by_index, by_pts)
         except (OSError, av.FFmpegError) as exc:
             raise PanoramaError(f"the clip {path_out} cannot be written: {exc.strerror or exc}") from exc
-        finally:
-            with suppress(OSError):  # if the path is no valid one, unlinking fails as well
-                partial.unlink(missing_ok=True)
-    return count
 
 
 def _encode(

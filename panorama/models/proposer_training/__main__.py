@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 from pathlib import Path
 
 from panorama.content import content_dir
 from panorama.errors import PanoramaError
-from panorama.models.interrupts import CHECKPOINT, INTERRUPTED, refuse_trained, training_in
+from panorama.models.interrupts import INTERRUPTED, refuse_trained, training_in
 from panorama.models.proposer import load_proposer
 from panorama.models.proposer_training.evaluate import report
-from panorama.models.proposer_training.export import export_average
+from panorama.models.proposer_training.export import export_model
 from panorama.models.proposer_training.loop import train
-from panorama.models.weights import RECIPE, read_recipe
+from panorama.models.weights import MODEL, RECIPE, read_recipe
 
 
 def _say(line: str) -> None:
@@ -43,18 +42,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quiet", action="store_true", help="do not judge what was trained")
     asked = parser.parse_args(arguments)
     recipe = asked.recipe or content_dir("embeddings") / "proposer" / RECIPE
-    folder = asked.out / "model"
+    folder = asked.out / MODEL
     try:
         if not asked.judge:
             if not asked.resume:
                 refuse_trained(asked.out)
+            plan, text = read_recipe(recipe), recipe.read_text(encoding="utf-8")
             with training_in(asked.out, _say):
-                train(
-                    read_recipe(recipe), asked.data, asked.out, asked.resume, asked.start, asked.device, _say
-                )
-            folder.mkdir(exist_ok=True)
-            shutil.copyfile(recipe, folder / RECIPE)
-            export_average(asked.out / CHECKPOINT, folder)
+                train(plan, asked.data, asked.out, asked.resume, asked.start, asked.device, _say)
+                export_model(asked.out, text)
             if asked.quiet:
                 return 0
         proposer = load_proposer(str(folder) if folder.is_dir() else None)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from panorama.models.proposer_training.degrade import degrade, jitter_colour
 from panorama.models.proposer_training.shapes import backdrop, random_thing
-from panorama.models.proposer_training.sources import LABELLED, Store
+from panorama.models.proposer_training.sources import DRAWN, LABELLED, Store
 
 Picture = NDArray[Any]
 """Pixels, uint8; OpenCV's stubs promise no element type."""
@@ -91,7 +91,7 @@ def take_scene(
     kinds = list(mix["scenes"])
     weights = np.array([mix["scenes"][kind] for kind in kinds])
     kind = kinds[rng.choice(len(kinds), p=weights / weights.sum())]
-    if kind == "drawn":
+    if kind == DRAWN:
         return Sample(
             backdrop(rng, height, width), np.zeros((0, 4), np.float32), np.zeros((0, 4), np.float32)
         )
@@ -189,7 +189,7 @@ def take_thing(rng: np.random.Generator, store: Store, mix: dict[str, Any]) -> P
     kinds = list(mix["things"])
     weights = np.array([mix["things"][kind] for kind in kinds])
     kind = kinds[rng.choice(len(kinds), p=weights / weights.sum())]
-    if kind == "drawn":
+    if kind == DRAWN:
         return random_thing(rng, store.scenes[int(rng.integers(len(store.scenes)))])
     indices = store.cutout_groups[kind]
     thing = store.cutouts[indices[rng.integers(len(indices))]]

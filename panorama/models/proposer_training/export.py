@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save
 from torch import Tensor
 
-from panorama.models.weights import WEIGHTS, record_hashes
+from panorama.models.interrupts import CHECKPOINT
+from panorama.models.training.checkpoint import read_checkpoint
+from panorama.models.weights import MODEL, RECIPE, WEIGHTS, record_hashes
+from panorama.whole_files import write_whole
 
 
 def averaged(checkpoint: Path) -> dict[str, Tensor]:
@@ -16,9 +19,18 @@ def averaged(checkpoint: Path) -> dict[str, Tensor]:
     prefix = "average."
     return {
         name.removeprefix(prefix): value
-        for name, value in load_file(checkpoint).items()
+        for name, value in read_checkpoint(checkpoint).items()
         if name.startswith(prefix) and not name.endswith("num_batches_tracked")
     }
+
+
+def export_model(out: Path, recipe: str) -> Path:
+    """Write the model of the training in `out`, with its recipe's text; returns the model's folder."""
+    folder = out / MODEL
+    folder.mkdir(exist_ok=True)
+    write_whole(folder / RECIPE, recipe.encode())
+    export_average(out / CHECKPOINT, folder)
+    return folder
 
 
 def export_average(checkpoint: Path, folder: Path) -> Path:
@@ -29,7 +41,6 @@ def export_average(checkpoint: Path, folder: Path) -> Path:
     weights = averaged(checkpoint).items()
     halved = {name: value.to(torch.float16) if value.ndim == 4 else value for name, value in weights}
     path = folder / WEIGHTS
-    save_file({name: value.contiguous() for name, value in halved.items()}, path)
-    path.chmod(0o644)  # safetensors makes files readable by their owner only; a shipped file is for everyone
+    write_whole(path, save({name: value.contiguous() for name, value in halved.items()}))
     record_hashes(folder)
     return path

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from panorama.errors import ModelError
-from panorama.models.device import choose_device
+from panorama.models.device import CPU, choose_device
 from panorama.models.interrupts import CHECKPOINT
 from panorama.models.precision import mixed
 from panorama.models.proposer_net import grid, prepare
@@ -20,6 +20,7 @@ from panorama.models.proposer_training.batches import load
 from panorama.models.proposer_training.parts import alone, match_loss
 from panorama.models.proposer_training.plan import batch_at, check_plan, last_step, phase_at, share_at
 from panorama.models.proposer_training.run import (
+    RATES,
     Run,
     begin_from,
     facts_at,
@@ -27,14 +28,12 @@ from panorama.models.proposer_training.run import (
     save_checkpoint,
     start,
 )
-from panorama.models.proposer_training.sources import open_store
+from panorama.models.proposer_training.sources import open_store, refuse_absent
 from panorama.models.proposer_training.targets import assign, detection_loss, silence
 from panorama.models.training.optimise import move_average, refuse_lost
 from panorama.models.training.plot import end_last_line
 
 LOG = "log.jsonl"
-RATES = "rate or matrix_rate in the recipe"
-"""What to lower when the loss is infinite or NaN; part of that error message."""
 
 
 def train_step(run: Run, batch: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Tensor]:
@@ -113,13 +112,15 @@ def train(
     start_digest = "" if start_from is None else begin_from(run, start_from)
     if resume:
         start_digest = go_on(run, out / CHECKPOINT, recipe, start_digest, say)
-    open_store(data, out / "cache", recipe["store"], lambda line: write_log(out, {"note": line}))
+    store = open_store(data, out / "cache", recipe["store"], lambda line: write_log(out, {"note": line}))
+    refuse_absent(store, recipe["phase"], data)
     run.net.train()
     told = Told(out, recipe)
     for batch in load(recipe, data, out / "cache", run.step, place):
         losses = train_step(run, batch, recipe)
         due = run.step % training["save_every"] == 0 or run.step == last_step(training)
-        if due or run.step % training["log_every"] == 0:
+        # Wait for a GPU only if a loss that is NaN would be logged or saved.
+        if due or run.step % training["log_every"] == 0 or place == CPU:
             refuse_lost(run.step, RATES, loss=losses["loss"], norm=losses["norm"])
         told.add(run.step, losses)
         if due:

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from panorama.errors import ModelError
 from panorama.models.proposer_net import ProposerNet
 from panorama.models.proposer_training.parts import CLAMP, Translation, difference
+from panorama.models.proposer_training.plan import cycle_facts, cycles_until
 from panorama.models.proposer_training.teachers import TAP_WIDTHS
-from panorama.models.training.begun import UNKNOWN, facts_of, metadata, read_metadata, refuse_another
+from panorama.models.training.begun import (
+    UNKNOWN,
+    facts_of,
+    metadata,
+    read_metadata,
+    refuse_another,
+    step_of,
+)
+from panorama.models.training.checkpoint import read_checkpoint, write_checkpoint
 from panorama.models.training.optimise import make_optimisers, restore_state, state_tensors
 from panorama.models.weights import open_model
 
 FREE = ("cycles", "threads", "log_every", "save_every")
-"""Entries of [training] that may change on resuming: a training may be made longer or saved otherwise."""
+"""Entries of [training] that may change on resuming; of the cycles, those parts that had not begun."""
+CYCLES = "training.cycles"
+"""What a cycle is called in facts, before its number."""
+
 START = "the digest of --start"
+RATES = "rate or matrix_rate in the recipe"
+"""What to lower when a loss or a weight is infinite or NaN; part of that error message."""
 
 
 class Hints(nn.Module):
@@ -97,39 +109,47 @@ def _modules(run: Run) -> list[tuple[str, nn.Module]]:
 
 
 def facts_at(recipe: Mapping[str, Any], step: int, start_digest: str) -> dict[str, Any]:
-    """What the weights depend on after this many steps; phases that had not begun yet are left out."""
+    """What the weights depend on after this many steps; phases and cycles not begun yet are left out."""
     facts = {START: start_digest, **facts_of(recipe["training"], "training", without=FREE)}
     for table in ("network", "store"):
         facts |= facts_of(recipe[table], table)
     for number, phase in enumerate(recipe["phase"], 1):
         if phase["from_step"] < step:
             facts |= facts_of(phase, f"phase {number}")
+    return facts | _cycles(cycles_until(recipe["training"], step))
+
+
+def _cycles(cycles: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Cycles as facts."""
+    facts: dict[str, Any] = {}
+    for number, cycle in enumerate(cycles, 1):
+        facts |= facts_of(cycle, f"{CYCLES} {number}")
     return facts
 
 
 def save_checkpoint(run: Run, path: Path, begun: Mapping[str, Any] | None = None) -> None:
-    """Write everything needed to resume, as safetensors, to a temporary file that then replaces the old one.
+    """Write everything needed to resume.
 
     Args:
         begun: from `facts_at`; None omits what the training was begun with.
+
+    Raises:
+        ModelError: a value is infinite or NaN; the last checkpoint stays.
     """
-    tensors = {"step": torch.tensor(run.step)}
+    tensors: dict[str, Tensor] = {}
     for name, module in _modules(run):
-        tensors |= {f"{name}.{key}": value.contiguous() for key, value in module.state_dict().items()}
+        tensors |= {f"{name}.{key}": value for key, value in module.state_dict().items()}
     tensors |= state_tensors(run.optimisers)
-    beside = path.with_suffix(".partial")
-    facts = None if begun is None else metadata(begun, {})
-    save_file({name: value.clone() for name, value in tensors.items()}, beside, facts)
-    beside.replace(path)
+    write_checkpoint(path, tensors, run.step, RATES, None if begun is None else metadata(begun, {}))
 
 
 def load_checkpoint(run: Run, path: Path) -> None:
     """Restore what `save_checkpoint` wrote.
 
     Raises:
-        ModelError: it belongs to a network of another shape.
+        ModelError: it is damaged, or belongs to a network of another shape.
     """
-    tensors = load_file(path)
+    tensors = read_checkpoint(path)
     try:
         for name, module in _modules(run):
             prefix = f"{name}."
@@ -161,8 +181,17 @@ def go_on(
         say(UNKNOWN.format(path=path))
     else:
         start_digest = start_digest or made[START]
-        with safe_open(path, framework="numpy") as tensors:
-            step = int(tensors.get_tensor("step"))
-        refuse_another(made, facts_at(recipe, step, start_digest), str(path))
+        asked = facts_at(recipe, step_of(path), start_digest)
+        # A cycle that had begun to fall is compared as a whole, also if it now falls later.
+        cycles = _cycles([cycle_facts(recipe["training"], c) for c in recipe["training"]["cycles"]])
+        asked |= {name: cycles[name] for name in made if name in cycles}
+        if not any(map(_is_of_cycle, made)):
+            say(f"{path}, of an earlier version, does not say by which cycles it was trained")
+            asked = {name: fact for name, fact in asked.items() if not _is_of_cycle(name)}
+        refuse_another(made, asked, str(path))
     load_checkpoint(run, path)
     return start_digest
+
+
+def _is_of_cycle(fact: str) -> bool:
+    return f"[{CYCLES} " in fact

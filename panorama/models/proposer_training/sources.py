@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import ModelError
+from panorama.json_text import parsed_json
 from panorama.models.proposer_training.cutouts import from_plain_background, from_polygon, from_segmentation
 from panorama.models.training.tables import BOX, box_of, rows_of
-from panorama.models.weights import write_whole
+from panorama.whole_files import write_whole
 
 PERMITTED_CLIPS = ("bottles", "bunny", "chaplin", "flies", "flower", "friday", "highway", "nasa", "robot")
 """Clips without an entity of the evaluation; every other .mp4 is for judging and never trained on."""
 
 WHO = "a proposer's training"
 """What needs the tables of the data folder, in errors."""
+
+INDEX, SCENES, CUTOUTS = "index.json", "scenes", "cutouts"
+"""Files of a cache: what is in it, written last, and the names of its packed pictures."""
+
+DRAWN = "drawn"
+"""A kind of scene and of thing that needs no picture."""
 
 LABELLED, SILENT, BACKDROP = 0, 1, 2
 """What is known of a picture: all its things have boxes; nothing; it shows no thing in particular."""
@@ -79,15 +87,24 @@ class Packed:
         with path.with_suffix(".bin").open("wb") as file:
             for picture in pictures:
                 file.write(np.ascontiguousarray(picture).tobytes())
-        shapes = np.array([p.shape for p in pictures], np.int32)
+        shapes = np.array([p.shape for p in pictures], np.int32).reshape(-1, 3)
         np.savez(path.with_suffix(".npz"), offsets=np.cumsum(sizes) - sizes, shapes=shapes)
 
     @classmethod
     def open(cls, path: Path) -> Packed:
-        """Map the pictures that `write` stored."""
+        """Map the pictures that `write` stored.
+
+        Raises:
+            OSError, ValueError, KeyError, BadZipFile: a file is missing, cut off or of other content.
+        """
         with np.load(path.with_suffix(".npz")) as index:
-            flat = np.memmap(path.with_suffix(".bin"), np.uint8, "r")
-            return cls(flat, index["offsets"], index["shapes"])
+            offsets, shapes = index["offsets"], index["shapes"]
+        bytes_of = path.with_suffix(".bin").stat().st_size
+        if bytes_of != (wanted := int(shapes.astype(np.int64).prod(axis=1).sum())):
+            raise ValueError(f"{path.name}.bin has {bytes_of} bytes, and its pictures {wanted}")
+        if not bytes_of:  # nothing to map
+            return cls(np.empty(0, np.uint8), offsets, shapes)
+        return cls(np.memmap(path.with_suffix(".bin"), np.uint8, "r"), offsets, shapes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,24 +130,61 @@ def open_store(data: Path, cache: Path, settings: dict[str, Any], say: Callable[
     """The store of a data folder, built below `cache` on the first call.
 
     Raises:
-        ModelError: the folder lacks the tables that list its pictures, or the cache has other settings.
+        ModelError: the folder lacks the tables that list its pictures, or the cache is damaged or has other
+            settings.
     """
-    index = cache / "index.json"
-    if not index.is_file():
+    index = cache / INDEX
+    if not index.exists():
         cache.mkdir(parents=True, exist_ok=True)
         build_store(data, cache, settings, say)
-    known = json.loads(index.read_text(encoding="utf-8"))
-    if known["settings"] != settings:
+    try:
+        known = parsed_json(index.read_text(encoding="utf-8"))
+        made, store = known["settings"], _stored(known, cache)
+    except (OSError, ValueError, TypeError, KeyError, BadZipFile) as exc:
         raise ModelError(
-            f"{cache} was built with other settings {known['settings']}; delete it to build it again"
-        )
-    return Store(
-        Packed.open(cache / "scenes"),
+            f"{cache} cannot be read ({type(exc).__name__}: {exc}); delete it to build it again"
+        ) from exc
+    if made != settings:
+        raise ModelError(f"{cache} was built with other settings {made}; delete it to build it again")
+    return store
+
+
+def refuse_absent(store: Store, phases: Sequence[Mapping[str, Any]], data: Path) -> None:
+    """Refuse a data folder without a kind of picture that a phase composes its pictures of.
+
+    Raises:
+        ModelError: there is none of a kind.
+    """
+    for number, phase in enumerate(phases, 1):
+        for table, there in (("scenes", store.groups), ("things", store.cutout_groups)):
+            shares: Mapping[str, float] = phase.get(table, {})
+            if absent := [kind for kind, share in shares.items() if share and kind not in {*there, DRAWN}]:
+                raise ModelError(
+                    f"phase {number} of the recipe takes {table} of {', '.join(absent)}, and {data} has none:"
+                    f" add such pictures and delete the cache, or leave them out there"
+                )
+
+
+def _stored(known: dict[str, Any], cache: Path) -> Store:
+    """The store that a cache's index describes.
+
+    Raises:
+        OSError, ValueError, TypeError, KeyError, BadZipFile: a file is missing, cut off or of other content.
+    """
+    store = Store(
+        Packed.open(cache / SCENES),
         [np.array(b, np.float32).reshape(-1, 4) for b in known["boxes"]],
         {name: (indices, state) for name, (indices, state) in known["groups"].items()},
-        Packed.open(cache / "cutouts"),
-        known["cutout_groups"],
+        Packed.open(cache / CUTOUTS),
+        dict(known["cutout_groups"]),
     )
+    if len(store.boxes) != len(store.scenes):
+        raise ValueError(f"boxes of {len(store.boxes)} pictures, but {len(store.scenes)} pictures")
+    groups = [indices for indices, _ in store.groups.values()]
+    for packed, lists in ((store.scenes, groups), (store.cutouts, store.cutout_groups.values())):
+        if not all(0 <= index < len(packed) for indices in lists for index in indices):
+            raise ValueError(f"it names pictures that are not among its {len(packed)}")
+    return store
 
 
 def build_store(data: Path, cache: Path, settings: dict[str, Any], say: Callable[[str], None]) -> None:
@@ -163,19 +217,19 @@ def build_store(data: Path, cache: Path, settings: dict[str, Any], say: Callable
         ("grocery", SILENT),
         ("clothing", SILENT),
     ):
-        for file in pick(rng, images[name], settings["scenes"][name]):
+        for file in pick(rng, images.get(name, []), settings["scenes"][name]):
             add(name, state, read_rgb(data / file))
     for file in permitted(p.relative_to(data).as_posix() for p in (data / "video").iterdir()):
         for frame in read_frames(data / file, settings["frames_a_clip"]):
             add("video", SILENT, frame)
-    Packed.write(scenes, cache / "scenes")
+    Packed.write(scenes, cache / SCENES)
     say(f"scenes: { {name: len(found) for name, (found, _) in groups.items()} }")
 
     cutouts, cutout_groups = build_cutouts(data, images, settings, rng)
-    Packed.write(cutouts, cache / "cutouts")
+    Packed.write(cutouts, cache / CUTOUTS)
     say(f"cut-outs: { {name: len(found) for name, found in cutout_groups.items()} }")
     index = {"settings": settings, "boxes": boxes, "groups": groups, "cutout_groups": cutout_groups}
-    write_whole(cache / "index.json", json.dumps(index))
+    write_whole(cache / INDEX, json.dumps(index).encode())
 
 
 def build_cutouts(
@@ -200,7 +254,7 @@ def build_cutouts(
         ("iconic", settings["objects"], from_plain_background),
         ("caltech101", settings["objects"], from_plain_background),
     ):
-        for file in pick(rng, images[name], wanted):
+        for file in pick(rng, images.get(name, []), wanted):
             picture = read_rgb(data / file)
             add(name, None if picture is None else cut(shrink(picture, side)))
     for file in images["logos"]:

@@ -7,7 +7,6 @@ three parts: things to learn from, things that choose the share, and things that
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +18,7 @@ import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from panorama.errors import ModelError, UsageError
 from panorama.models import cores
@@ -53,6 +52,7 @@ from panorama.models.weights import (
     read_recipe,
     record_hashes,
 )
+from panorama.whole_files import write_whole
 
 PLOT = "training.png"
 MOST_OF_ONE = 40
@@ -117,8 +117,8 @@ def adapt(
         "seconds": time.monotonic() - began,
         "model": str(out) if helps else None,
     }
-    (out / RESULT).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (out / LOG).write_text("".join(json.dumps(row) + "\n" for row in chosen.tried), encoding="utf-8")
+    write_whole(out / RESULT, (json.dumps(result, indent=2) + "\n").encode())
+    write_whole(out / LOG, "".join(json.dumps(row) + "\n" for row in chosen.tried).encode())
     plot_shares(chosen.tried, out / PLOT)
     say(_verdict(result, deepest, chosen.share, after[deepest]))
     if not helps and (out / WEIGHTS).is_file():
@@ -159,11 +159,12 @@ def write_turned(start: ModelFolder, out: Path, recipe: Path, maps: NDArray[np.f
         for key in (f"{name}weight", f"{name}bias"):
             tensors[key] = (matrix @ tensors[key].double()).to(tensors[key].dtype).contiguous()
     if recipe.resolve() != (out / RECIPE).resolve():
-        shutil.copyfile(recipe, out / RECIPE)
-    save_file(tensors, out / WEIGHTS)
+        write_whole(out / RECIPE, recipe.read_bytes())
+    write_whole(out / WEIGHTS, save(tensors))
     (out / COHORT).unlink(missing_ok=True)
     if cohort is not None:
-        save_file({"vectors": torch.from_numpy(turned_vectors(cohort, maps)).to(torch.float16)}, out / COHORT)
+        vectors = torch.from_numpy(turned_vectors(cohort, maps)).to(torch.float16)
+        write_whole(out / COHORT, save({"vectors": vectors}))
     record_hashes(out)
     if not lacking:  # the ranges cover only layers before the last maps, so they stay valid
         write_ranges(open_model(str(out), "embedder"), largest)

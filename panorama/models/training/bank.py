@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save_file
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
 
 from panorama.errors import UsageError
 from panorama.json_text import parsed_json
@@ -34,12 +35,13 @@ from panorama.models.training.crew import Crew, Stop, crew
 from panorama.models.training.sources import Item
 from panorama.models.training.teacher import Teacher
 from panorama.models.training.views import make_view
-from panorama.models.weights import write_whole
+from panorama.whole_files import sync_file, sync_folder, write_whole
 
 CELLS = 16
 SAMPLE = 64
 """Pictures that a worker views per job when the basis is computed."""
 
+ITEMS = "items.json"
 BASIS = "basis.safetensors"
 MADE = "made.json"
 
@@ -134,11 +136,11 @@ def build_bank(
         raise UsageError("the recipe's sources hold no picture; check the data folders")
     out.mkdir(parents=True, exist_ok=True)
     listing = [{"source": i.source, "label": i.label, "instance": i.instance} for i in items]
-    index = out / "items.json"
+    index = out / ITEMS
     if index.is_file() and _json_of(index, out) != listing:
         raise UsageError(f"{out} holds views of other pictures; give another folder or delete it")
     _refuse_other_views(out, bank_facts(items, plan, taught_by))
-    write_whole(index, json.dumps(listing))
+    write_whole(index, json.dumps(listing).encode())
     shards = -(-len(items) * plan.rounds // plan.shard)
     missing = [number for number in range(shards) if not _shard_dir(out, number).is_dir()]
     if not missing and (out / BASIS).is_file():
@@ -174,7 +176,7 @@ def _refuse_other_views(out: Path, facts: Mapping[str, Any]) -> None:
                 " are made again"
             )
         refuse_another(_json_of(made, out), facts, str(out))
-    write_whole(made, json.dumps(facts, indent=1))
+    write_whole(made, json.dumps(facts, indent=1).encode())
 
 
 def _json_of(path: Path, out: Path) -> Any:
@@ -186,7 +188,11 @@ def _json_of(path: Path, out: Path) -> Any:
     try:
         return parsed_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as exc:
-        raise UsageError(f"{path} cannot be read: {exc}; delete {out}, and its views are made again") from exc
+        raise _unreadable(path, exc, out) from exc
+
+
+def _unreadable(path: Path, why: Exception, delete: Path) -> UsageError:
+    return UsageError(f"{path} cannot be read: {why}; delete {delete}, and its views are made again")
 
 
 def _shard_dir(out: Path, number: int) -> Path:
@@ -216,7 +222,8 @@ def _basis(workers: Crew, viewer: _Viewer, items: int, plan: BankPlan) -> Basis:
 
 
 def _save_basis(basis: Basis, out: Path) -> None:
-    save_file({"mean": basis.mean, "values": basis.values, "vectors": basis.vectors}, out / BASIS)
+    tensors = {"mean": basis.mean, "values": basis.values, "vectors": basis.vectors}
+    write_whole(out / BASIS, save(tensors))
 
 
 def shard_rows(number: int, items: int, plan: BankPlan) -> list[tuple[int, int]]:
@@ -304,30 +311,48 @@ class _Viewer:
         np.save(part / "pooled.npy", pooled.astype(np.float16))
         on_axes = self._basis.whiten(cells.reshape(-1, teacher.dim), plan.axes, 1.0)
         np.save(part / "grid.npy", on_axes.reshape(len(pairs), CELLS, -1).astype(np.float16))
+        for file in part.iterdir():
+            sync_file(file)
         part.rename(_shard_dir(self._out, number))
+        sync_folder(self._out)
 
 
 def read_basis(bank: Path) -> Basis:
-    """Mean and axes of a bank's teacher."""
-    tensors = load_file(bank / BASIS)
+    """Mean and axes of a bank's teacher.
+
+    Raises:
+        UsageError: the file is damaged.
+    """
+    try:
+        tensors = load_file(bank / BASIS)
+    except (OSError, SafetensorError) as exc:
+        raise _unreadable(bank / BASIS, exc, bank) from exc
     return Basis(tensors["mean"], tensors["values"], tensors["vectors"])
 
 
 def read_items(bank: Path) -> list[dict[str, str]]:
     """Source, label and instance of every picture of a bank."""
-    listing: list[dict[str, str]] = json.loads((bank / "items.json").read_text(encoding="utf-8"))
+    listing: list[dict[str, str]] = _json_of(bank / ITEMS, bank)
     return listing
 
 
 def read_shards(bank: Path) -> list[Shard]:
-    """The shards that are complete so far, in order; views and grids stay on disk."""
-    # As plain arrays on the same memory: reading a row of a memmap object takes several times as long.
-    return [
-        Shard(
+    """The shards that are complete so far, in order; views and grids stay on disk.
+
+    Raises:
+        UsageError: one is damaged.
+    """
+    return [_read_shard(path) for path in sorted(bank.glob("shard-*"))]
+
+
+def _read_shard(path: Path) -> Shard:
+    try:
+        # As plain arrays on the same memory: reading a row of a memmap object takes several times as long.
+        return Shard(
             np.load(path / "rows.npy"),
             np.asarray(np.load(path / "views.npy", mmap_mode="r")),
             np.load(path / "pooled.npy"),
             np.asarray(np.load(path / "grid.npy", mmap_mode="r")),
         )
-        for path in sorted(bank.glob("shard-*"))
-    ]
+    except (OSError, EOFError, ValueError) as exc:
+        raise _unreadable(path, exc, path) from exc

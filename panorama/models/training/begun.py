@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 from panorama.errors import ModelError, UsageError
 from panorama.models.weights import read_recipe
@@ -58,11 +59,43 @@ def metadata(begun: Mapping[str, Any], before: Mapping[str, float]) -> dict[str,
 
 
 def read_metadata(checkpoint: Path) -> tuple[dict[str, Any] | None, dict[str, float]]:
-    """What `metadata` put into a checkpoint; None for the facts if an earlier version wrote it."""
-    with safe_open(checkpoint, framework="numpy") as tensors:
+    """What `metadata` put into a checkpoint; None for the facts if an earlier version wrote it.
+
+    Raises:
+        ModelError: the checkpoint is damaged or cannot be read.
+    """
+    with _opened(checkpoint) as tensors:
         found = tensors.metadata() or {}
     begun = json.loads(found[BEGUN]) if BEGUN in found else None
     return begun, json.loads(found.get(BEFORE, "{}"))
+
+
+def step_of(checkpoint: Path) -> int:
+    """The number of steps that a checkpoint has behind it.
+
+    Raises:
+        ModelError: the checkpoint is damaged or cannot be read.
+    """
+    with _opened(checkpoint) as tensors:
+        return int(tensors.get_tensor("step"))
+
+
+@contextmanager
+def _opened(checkpoint: Path) -> Iterator[Any]:
+    """A checkpoint's tensors, without torch."""
+    try:
+        with safe_open(checkpoint, framework="numpy") as tensors:
+            yield tensors
+    except (OSError, SafetensorError) as exc:
+        raise damaged(checkpoint, exc) from exc
+
+
+def damaged(checkpoint: Path, why: Exception) -> ModelError:
+    """The error for a checkpoint that does not hold what a training wrote."""
+    return ModelError(
+        f"the checkpoint {checkpoint} cannot be read: {why}; put a copy in its place, or train in a new"
+        " folder"
+    )
 
 
 def effective(recipe: Path, changes: Mapping[str, int]) -> str:

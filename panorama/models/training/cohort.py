@@ -17,13 +17,14 @@ from pathlib import Path
 import cv2
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from panorama.models.base import Image
 from panorama.models.embedder import PanoramaNet
 from panorama.models.training.marks import mark
 from panorama.models.training.sources import Item
 from panorama.models.weights import COHORT, open_model, record_hashes
+from panorama.whole_files import write_whole
 
 COHORT_SIZE = 512
 """Most whole pictures."""
@@ -142,7 +143,7 @@ def write_cohort(folder: Path, pictures: Sequence[Image]) -> None:
     if pictures:
         model = PanoramaNet(open_model(str(folder), "embedder"), precision="float32")
         vectors = torch.from_numpy(model.embed_all(pictures)).to(torch.float16)
-        save_file({"vectors": vectors}, folder / COHORT)
+        write_whole(folder / COHORT, save({"vectors": vectors}))
     else:
         (folder / COHORT).unlink(missing_ok=True)
     record_hashes(folder)

@@ -41,5 +41,5 @@ def size_of(path: Path) -> int | None:
     """Size of a file in bytes, None if it cannot be determined."""
     try:
         return path.stat().st_size
-    except OSError:
+    except (OSError, ValueError):  # a table may name what no file can be called
         return None

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from panorama.models.base import Image
@@ -19,6 +19,7 @@ from panorama.models.network import Head, Trunk
 from panorama.models.training.cohort import write_cohort
 from panorama.models.training.loop import to_input
 from panorama.models.weights import RECIPE, WEIGHTS, open_model
+from panorama.whole_files import write_whole
 
 
 @torch.no_grad()
@@ -68,10 +69,10 @@ def write_model(
 ) -> PanoramaNet:
     """Write a recipe's text, weights in half precision and the cohort's vectors; return the loaded model."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / RECIPE).write_text(recipe, encoding="utf-8")
+    write_whole(folder / RECIPE, recipe.encode())
     tensors = {k: v for k, v in trunk.state_dict().items() if "num_batches" not in k}
     tensors |= {"input.mean": mean, "input.std": std, "color.axes": torch.from_numpy(axes)}
     half = {k: v.detach().cpu().to(torch.float16).contiguous().clone() for k, v in tensors.items()}
-    save_file(half, folder / WEIGHTS)
+    write_whole(folder / WEIGHTS, save(half))
     write_cohort(folder, cohort)
     return PanoramaNet(open_model(str(folder), "embedder"))

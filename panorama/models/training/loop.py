@@ -15,17 +15,18 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from panorama.errors import ModelError, UsageError
 from panorama.models.device import CPU, send
 from panorama.models.interrupts import CHECKPOINT
-from panorama.models.late import EXITS
+from panorama.models.late import EXITS, MOST_SIDE
 from panorama.models.network import STAGE_CHANNELS, Trunk
 from panorama.models.precision import mixed
 from panorama.models.training.bank import Shard, read_basis, read_items, read_shards
 from panorama.models.training.begun import metadata, read_metadata
+from panorama.models.training.checkpoint import read_checkpoint, write_checkpoint
+from panorama.models.training.entries import short
 from panorama.models.training.losses import LossWeights, Rivals, Scaffold, total_loss
 from panorama.models.training.optimise import (
     make_optimisers,
@@ -101,11 +102,12 @@ def _sides(value: Any) -> tuple[tuple[int, int], ...]:
     """
     try:
         sides = tuple((int(a), int(b)) for a, b in value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         sides = ()
-    if not sides or sides[0][0] != 0 or min(side for _, side in sides) < 1:
+    if not sides or sides[0][0] != 0 or not all(1 <= side <= MOST_SIDE for _, side in sides):
         raise UsageError(
-            f"sides in [training] are pairs of a step and a side, the first of step 0; got {value!r}"
+            f"sides in [training] are pairs of a step and a side up to {MOST_SIDE}, the first of step 0;"
+            f" got {short(value)}"
         )
     return sides
 
@@ -278,7 +280,7 @@ class Run:
         self.begun, self.before = dict(begun or {}), dict[str, float]()
 
     def save(self, out: Path) -> None:
-        """Write the checkpoint to a temporary file, then rename it.
+        """Write the checkpoint.
 
         Raises:
             ModelError: a value is infinite or NaN; the last checkpoint stays.
@@ -287,25 +289,18 @@ class Run:
         tensors |= {f"average.{k}": v for k, v in self.average.state_dict().items()}
         tensors |= {f"scaffold.{k}": v for k, v in self.scaffold.state_dict().items()}
         tensors |= state_tensors(self.optimisers)
-        for name, values in tensors.items():
-            if values.is_floating_point() and not bool(torch.isfinite(values).all()):
-                raise ModelError(f"{name} has values that are not numbers at step {self.step}; lower {RATES}")
-        tensors["step"] = torch.tensor(self.step)
-        part = out / f"{CHECKPOINT}.part"
-        whole = {k: v.detach().contiguous().clone() for k, v in tensors.items()}
-        save_file(whole, part, metadata(self.begun, self.before))
-        part.replace(out / CHECKPOINT)
+        write_checkpoint(out / CHECKPOINT, tensors, self.step, RATES, metadata(self.begun, self.before))
 
     def resume(self, out: Path) -> None:
         """Restore the checkpoint.
 
         Raises:
-            ModelError: there is none, or it belongs to another network or other data.
+            ModelError: there is none, it is damaged, or it belongs to another network or other data.
         """
         path = out / CHECKPOINT
         if not path.is_file():
             raise ModelError(f"there is no checkpoint at {path} to resume from; start without --resume")
-        tensors = load_file(path)
+        tensors = read_checkpoint(path)
         try:
             for name, module in (
                 ("trunk", self.trunk),

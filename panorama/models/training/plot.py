@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.json_text import parsed_json
+from panorama.whole_files import write_whole
 
 WIDTH, HEIGHT, MARGIN = 900, 360, 48
 COLORS = ((31, 119, 180), (214, 39, 40), (44, 160, 44), (148, 103, 189), (255, 127, 14), (23, 190, 207))
@@ -74,12 +75,16 @@ def plot_log(log: Path, picture: Path) -> None:
     panels = [draw_panel(losses, "losses over their peaks (last value below)", True)]
     if measures:
         panels.append(draw_panel(measures, "retrieval over held-out classes", False))
-    cv2.imwrite(str(picture), np.vstack(panels)[..., ::-1])
+    _write(np.vstack(panels), picture)
 
 
 def plot_shares(rows: list[dict[str, Any]], picture: Path) -> None:
     """Retrieval for each share, from rows with share, map and r_at_1; both axes from 0 to 1."""
     curves = series(rows, "map", "share") | series(rows, "r_at_1", "share")
-    cv2.imwrite(
-        str(picture), draw_panel(curves, "retrieval of what chose the share", False, "share")[..., ::-1]
-    )
+    _write(draw_panel(curves, "retrieval of what chose the share", False, "share"), picture)
+
+
+def _write(rgb: NDArray[np.uint8], picture: Path) -> None:
+    # OpenCV's own writing leaves half a picture on a full disk, and tells nobody.
+    _, data = cv2.imencode(".png", rgb[..., ::-1])
+    write_whole(picture, data.tobytes(), durable=False)

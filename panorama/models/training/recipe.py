@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 from panorama.errors import ModelError, UsageError
+from panorama.models.color import COLOR_DIM
 from panorama.models.late import MOST_SIDE
+from panorama.models.training.entries import (
+    TEXT,
+    TEXTS,
+    Entry,
+    check_entries,
+    list_of,
+    number_from,
+    short,
+    whole_from,
+)
+from panorama.values import above, is_finite, whole
 
 _Table = TypeVar("_Table")
+
+MOST_DIM = 4096
 
 NEEDED = {
     "network": ("learned_dim", "color_dim"),
@@ -22,6 +35,36 @@ NEEDED = {
 
 OF_SOURCES = {"labelled-csv": ("csv",), "boxes-csv": ("csv",), "folders": (), "clips": ("files",)}
 """Entries that a source of each kind must have besides its name and its data folder."""
+
+SIDE = Entry(f"pixels from 1 to {MOST_SIDE}", whole(1, MOST_SIDE))
+
+ENTRIES = {
+    "preprocess": {
+        "side": SIDE,
+        "mean": list_of("three numbers", is_finite, 3),
+        "std": list_of("three numbers above 0", above(0), 3),
+    },
+    "network": {
+        "learned_dim": whole_from(1, MOST_DIM),
+        "color_dim": whole_from(1, COLOR_DIM),
+        "color_weight": number_from(0, 1),
+        "whiten_shrinkage": number_from(0),
+    },
+    "start": {"model": TEXT},
+    "teacher": {"data": TEXT, "path": TEXT, "shrinkage": number_from(0)},
+    "bank": {"side": SIDE, "rounds": whole_from(1), "shard": whole_from(1), "axes": whole_from(1)},
+}
+"""What the entries of tables must be, where they are there; those of [training] are `Settings`."""
+
+SOURCE = {
+    **dict.fromkeys(("name", "kind", "data", "csv", "path", "without"), TEXT),
+    **dict.fromkeys(("files", "judged", "without_classes"), TEXTS),
+    **dict.fromkeys(("seed", "windows"), whole_from(0)),
+    "repeat": whole_from(1),
+    "min_side": number_from(0),
+    "gap_seconds": number_from(0),
+}
+"""The same of a [[source]]."""
 
 
 def check_recipe(plan: Mapping[str, Any], recipe: Path) -> None:
@@ -37,15 +80,17 @@ def check_recipe(plan: Mapping[str, Any], recipe: Path) -> None:
             raise ModelError(f"the recipe {recipe} has no [{name}] table; {see}")
         if missing := [entry for entry in entries if entry not in table]:
             raise ModelError(f"[{name}] in the recipe {recipe} lacks {', '.join(missing)}; {see}")
-    for name in ("preprocess", "bank"):
-        table = plan.get(name)
-        side = table.get("side", 1) if isinstance(table, dict) else 1
-        if not isinstance(side, int) or not 1 <= side <= MOST_SIDE:
-            raise ModelError(f"side in [{name}] of {recipe} is pixels from 1 to {MOST_SIDE}, got {side!r}")
+    for name, allowed in ENTRIES.items():
+        check_entries(plan.get(name, {}), allowed, f"[{name}] of {recipe}")
+    for name, entry in (("start", "model"), ("teacher", "data")):
+        needs = name in plan and (name == "start" or "path" in plan[name])
+        if needs and entry not in plan[name]:
+            raise ModelError(f"[{name}] in the recipe {recipe} lacks {entry}; {see}")
     sources = plan.get("source", [])
     if not isinstance(sources, list) or not sources:
         raise ModelError(f"the recipe {recipe} has no [[source]] table to learn from; {see}")
-    for table in sources:
+    for number, table in enumerate(sources, 1):
+        check_entries(table, SOURCE, f"[[source]] {number} of {recipe}")
         wanted = ("name", "kind", "data", *OF_SOURCES.get(str(table.get("kind")), ()))
         if missing := [entry for entry in wanted if entry not in table]:
             name = table.get("name", "")
@@ -58,15 +103,13 @@ def table_of(kind: type[_Table], table: Mapping[str, Any], name: str) -> _Table:
     Raises:
         UsageError: the class has no such entry, or a value is not a number of its kind.
     """
-    of_class = {field.name: field.type for field in fields(kind)}  # type: ignore[arg-type]
+    if not isinstance(table, Mapping):
+        raise UsageError(f"[{name}] is a table of settings, got {table!r:.60}")
+    of_class = {field.name: str(field.type) for field in fields(kind)}  # type: ignore[arg-type]
     for key, value in table.items():
         if key not in of_class:
             raise UsageError(f"[{name}] has no setting {key!r}; it has {', '.join(of_class)}")
-        whole = of_class[key] == "int"
-        if of_class[key] not in ("int", "float"):
-            continue
-        number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-        if not number or not math.isfinite(value) or value < 0:
-            what = "a whole number" if whole else "a number"
-            raise UsageError(f"{key} in [{name}] is {what}, not below 0; got {value!r}")
+        allowed = {"int": whole_from(0), "float": number_from(0)}.get(of_class[key])
+        if allowed is not None and not allowed.fits(value):
+            raise UsageError(f"{key} in [{name}] is {allowed.words}, got {short(value)}")
     return kind(**table)

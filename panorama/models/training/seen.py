@@ -6,16 +6,16 @@ started from, whose recipe tells the rest. What they do not tell counts as unkno
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from panorama.content import DEFAULT_EMBEDDER, content_dir
-from panorama.errors import ModelError
-from panorama.models.training.copies import digest
+from panorama.errors import ModelError, UsageError
+from panorama.models.training.copies import came_before, size_of
 from panorama.models.training.split import CHOOSE, LEARN, family, held_out
+from panorama.models.training.tables import rows_of
 from panorama.models.weights import RECIPE, open_model, read_recipe
 
 MOST_STARTS = 100
@@ -59,11 +59,13 @@ class SeenInTraining:
 
     def _add(self, folder: Path, recipe: Mapping[str, Any]) -> Path | None:
         """Add what one model was trained on; returns the folder of the model it started from, if known."""
-        tables = [table for table in recipe.get("source", []) if isinstance(table, dict)]
-        if "adapt" not in recipe:
+        tables = recipe.get("source")
+        if not (isinstance(tables, list) and tables and all(isinstance(table, dict) for table in tables)):
+            self.unknown.append(folder)
+        elif "adapt" not in recipe:
             labelled = [t for t in tables if t.get("kind") == "labelled-csv" or t.get("labels")]
             self.sources |= {str(table.get("name")) for table in labelled}
-        elif not tables or not self._read(folder / str(tables[0].get("csv", ""))):
+        elif not self._read(folder / str(tables[0].get("csv", ""))):
             self.unknown.append(folder)
         start = recipe.get("start")
         if not isinstance(start, dict) or "model" not in start:
@@ -77,18 +79,17 @@ class SeenInTraining:
     def _read(self, table: Path) -> bool:
         """Add the pictures of a table that were learned from or chosen by; False if it is no such table."""
         try:
-            with table.open(newline="", encoding="utf-8") as lines:
-                rows = list(csv.DictReader(lines))
-        except (OSError, UnicodeDecodeError):
+            rows = list(rows_of(table, ("file", "class", "held"), "judging"))
+        except UsageError:  # broken in one place, it may lack rows in others
             return False
-        if not rows or not {"file", "class", "held"} <= rows[0].keys():
+        if not rows:
             return False
         for row in rows:
             if row["held"] in (LEARN, CHOOSE):
                 self.names.add(row["class"].lower())
                 path = table.parent / row["file"]
-                if path.is_file():
-                    self.files.setdefault(path.stat().st_size, []).append(path)
+                if (size := size_of(path)) is not None:
+                    self.files.setdefault(size, []).append(path)
         self.tables.append(table)
         return True
 
@@ -103,8 +104,8 @@ class SeenInTraining:
         return by_name or any(self._has(path) for path in files)
 
     def _has(self, file: Path) -> bool:
-        alike = self.files.get(file.stat().st_size, []) if file.is_file() else []
-        return bool(alike) and digest(file) in map(digest, alike)
+        size = size_of(file)
+        return size is not None and came_before([*self.files.get(size, []), file])[-1]
 
     def keeps(self, source: str, label: str) -> bool:
         """Whether the shipped training kept a class back; it never saw sources other than its own."""

@@ -37,13 +37,14 @@ def rows_of(path: Path, columns: Sequence[str], who: str) -> Iterator[dict[str, 
                         f"{path}, line {table.line_num}: the row ends before {', '.join(short)}; complete it"
                     )
                 yield row
-    except OSError as exc:
-        why = "is not there" if isinstance(exc, FileNotFoundError) else f"cannot be read: {exc.strerror}"
+    except (UnicodeDecodeError, csv.Error) as exc:
+        raise UsageError(f"{path} cannot be read as CSV in UTF-8: {exc}; save it so") from exc
+    except (OSError, ValueError) as exc:  # ValueError: what no file can be called
+        why = getattr(exc, "strerror", None) or exc
+        why = "is not there" if isinstance(exc, FileNotFoundError) else f"cannot be read: {why}"
         raise UsageError(
             f"{who} needs {path}, which {why}; correct csv in the recipe, or the data folder"
         ) from exc
-    except (UnicodeDecodeError, csv.Error) as exc:
-        raise UsageError(f"{path} cannot be read as CSV in UTF-8: {exc}; save it so") from exc
 
 
 def box_of(row: Mapping[str, str], path: Path) -> tuple[float, float, float, float]:

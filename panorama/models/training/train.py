@@ -32,6 +32,7 @@ from panorama.models.training.recipe import check_recipe, table_of
 from panorama.models.training.sources import Item, ReadFrames, gather
 from panorama.models.training.teacher import make_teacher, teacher_digest
 from panorama.models.weights import RESULT, open_model, read_recipe
+from panorama.whole_files import write_whole
 
 SAMPLE = 2048
 
@@ -180,7 +181,7 @@ def _told(when: str, scores: Mapping[str, float]) -> dict[str, float]:
 
 def _written(result: dict[str, float], out: Path) -> dict[str, float]:
     """Write what was measured beside the model, and a plot of the log; return it."""
-    (out / RESULT).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    write_whole(out / RESULT, (json.dumps(result, indent=2) + "\n").encode())
     if (out / LOG).is_file() and (out / LOG).stat().st_size:
         plot_log(out / LOG, out / "training.png")
     return result

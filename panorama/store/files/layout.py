@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from panorama.store.catalog.connections import CATALOG_NAME
 from panorama.store.catalog.database import Catalog
 from panorama.store.files.schema import TABLES
+from panorama.whole_files import sync_folder, write_whole
 
 FOLDERS = DATA, ALBUM, INDEX, LOCKS = "data", "album", "index", "locks"
 TEMPORARY = ".tmp-"
@@ -63,15 +62,6 @@ def token_of(file_name: str) -> str:
     return file_name.removeprefix(TEMPORARY).split("-")[0].split(".")[0]
 
 
-def sync_folder(folder: Path) -> None:
-    """Make renames inside a folder survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def make_folder(folder: Path) -> None:
     """Create a folder and the missing ones above it, such that they survive a power cut."""
     missing = []
@@ -81,18 +71,16 @@ def make_folder(folder: Path) -> None:
         above = above.parent
     folder.mkdir(parents=True, exist_ok=True)
     for made in missing:
-        with suppress(PermissionError):  # above the library may be a folder that this user may not read
-            sync_folder(made.parent)
+        sync_folder(made.parent)
 
 
-def _created(path: Path) -> BinaryIO:
-    """A new file for writing; OSError if there is anything: a link may lead out of the library."""
-    how = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.fdopen(os.open(path, how, 0o666), "wb")
+def temporary_of(path: Path) -> Path:
+    """Where a file of a library is written before it takes its place: a new name, which sweeping knows."""
+    return path.with_name(f"{TEMPORARY}{uuid.uuid4().hex}-{path.name}")
 
 
 def write_atomically(path: Path, *content: bytes | memoryview, durable: bool = True) -> None:
-    """Replace a whole file by pieces of content: its name always leads to the old or the new content.
+    """Replace a whole file of a library by pieces of content; see `write_whole`.
 
     Args:
         durable: False does not wait for the disk: after a power cut the file may hold anything.
@@ -101,18 +89,4 @@ def write_atomically(path: Path, *content: bytes | memoryview, durable: bool = T
         make_folder(path.parent)
     else:
         path.parent.mkdir(parents=True, exist_ok=True)
-    # Not the number of the process: threads share it, and so do processes in containers.
-    temporary = path.with_name(f"{TEMPORARY}{uuid.uuid4().hex}-{path.name}")
-    try:
-        with _created(temporary) as file:
-            for piece in content:
-                file.write(piece)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    if durable:
-        sync_folder(path.parent)
+    write_whole(path, *content, part=temporary_of(path), durable=durable)

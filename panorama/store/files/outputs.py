@@ -5,13 +5,13 @@ Every file for users is written this way: sheets, clips, pages, pictures, rows, 
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from panorama.errors import LibraryWriteError, UsageError
 from panorama.store.files.layout import own_files
+from panorama.whole_files import replaced
 
 JSON = (".json", "")
 """Suffixes of shapes and calibrations; '' allows names such as /dev/stdout."""
@@ -109,16 +109,10 @@ def whole_file(out: Path) -> Iterator[Path]:
     with _told(out):
         if out.is_symlink():
             out = out.resolve()  # as in the shell: write the link's target, and keep the link
-    partial = out.with_name(f".{uuid.uuid4().hex}.part")
-    try:
-        with _told(out):
-            out.parent.mkdir(parents=True, exist_ok=True)
-            partial.touch(exist_ok=False)
+    with _told(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with replaced(out) as partial:
             yield partial
-            partial.replace(out)
-    finally:
-        with suppress(OSError):  # its parent may not be a folder
-            partial.unlink(missing_ok=True)
 
 
 @contextmanager

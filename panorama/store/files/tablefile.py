@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from panorama.store.files.layout import TEMPORARY, sync_folder
+from panorama.store.files.layout import TEMPORARY
 from panorama.store.files.schema import TableFormat, to_arrow
+from panorama.whole_files import sync_folder
 
 
 class TableFile:

@@ -7,7 +7,6 @@ answer is None: comparing every row is faster. The file is disposable. Only `inv
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,13 +18,14 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.store.files.layout import write_atomically
+from panorama.store.files.layout import temporary_of, write_atomically
 from panorama.store.files.locks import held
 from panorama.store.files.own_names import CODES_FILE, HALF_CODES_FILE, files_named
 from panorama.store.vectors.inverted_codes import Codes
 from panorama.store.vectors.inverted_training import PIECE_ROWS, nearest_lists, trained
 from panorama.store.vectors.vector_cache import ROW
 from panorama.store.vectors.vector_table import VectorTable
+from panorama.whole_files import replaced
 
 PQ_ROWS = 16_000_000
 """With more rows, codes take dim / 4 bytes (PQ) instead of dim bytes."""
@@ -349,10 +349,10 @@ def _save(
             if not is_stored():
                 return
             write_atomically(folder / f"i{facts.generation}.rows", known.tobytes())
-            temporary = folder / f".tmp-i{facts.generation}.faiss"
-            faiss.write_index(index, str(temporary))
-            _sync(temporary)
-            temporary.replace(folder / f"i{facts.generation}.faiss")
+            codes = folder / f"i{facts.generation}.faiss"
+            # On the disk before it counts: it has no checksum that would reveal missing codes.
+            with replaced(codes, temporary_of(codes), durable=True) as part:
+                faiss.write_index(index, str(part))
             write_atomically(folder / "ivf.json", json.dumps(asdict(facts)).encode())
             # Including temporary files of a killed process, which may be as large as the index.
             for old in (*files_named(folder, CODES_FILE), *files_named(folder, HALF_CODES_FILE)):
@@ -361,9 +361,3 @@ def _save(
     except (OSError, RuntimeError):
         # No room or no permission: this process has its index in memory; the next one builds its own.
         return
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file that FAISS wrote is on disk: it has no checksum that would reveal missing codes."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
