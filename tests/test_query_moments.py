@@ -306,6 +306,42 @@ def test_any_formula_of_moments_agrees_with_the_definition_at_every_instant(
             assert len(found) == len([r for r in here if r["entity"] is not None]), "one moment at a time"
 
 
+@pytest.mark.parametrize("target", ["moments", "tracks"])
+@pytest.mark.parametrize(
+    ("condition", "same"),
+    [
+        ("NOT (entity = 'dog' OR time < 0.5)", "NOT entity = 'dog' AND time >= 0.5"),
+        (
+            "NOT ((entity = 'dog' OR time < 1.5) AND video LIKE 'g%')",
+            "(NOT entity = 'dog' AND time >= 1.5) OR video NOT LIKE 'g%'",
+        ),
+        (
+            "entity = 'red-van' AND NOT (entity = 'dog' OR time < 1.5)",
+            "entity = 'red-van' AND NOT entity = 'dog' AND time >= 1.5",
+        ),
+        ("NOT (entity = 'dog' OR NOT time < 1)", "NOT entity = 'dog' AND time < 1"),
+        ("NOT (entity = 'dog' OR time < '10:00')", "NOT entity = 'dog' AND time >= '10:00'"),
+    ],
+)
+def test_not_of_alternatives_is_not_of_each_also_of_a_time(
+    engine: Engine, target: str, condition: str, same: str
+) -> None:
+    """A time beside OR and an entity was asked of the whole interval: what began before it was missing."""
+    found = engine.query(f"SELECT {target} WHERE {condition}").fetchall()
+    assert found and found == engine.query(f"SELECT {target} WHERE {same}").fetchall()
+
+
+@pytest.mark.parametrize(
+    "condition", ["entity = 'dog' AND time < 3", "time < 3 AND (entity = 'dog' OR video = 'x')"]
+)
+def test_not_of_an_entity_at_a_time_means_that_it_was_not_there_then(engine: Engine, condition: str) -> None:
+    """Its track goes on behind that time: NOT of each would have found it."""
+    yard = "video = 'yard.mp4'"
+    rows = engine.query(f"SELECT moments WHERE NOT ({condition}) AND {yard}").fetchall()
+    without = engine.query(f"SELECT moments WHERE NOT entity = 'dog' AND {yard}").fetchall()
+    assert rows == without and [(r["start_time"], r["end_time"]) for r in rows] == [(0, 0.3), (2.3, 4)]
+
+
 RED, BLUE = "entity = 'red-van'", "entity = 'blue-van'"
 BESIDE = f"{RED} AND ({BLUE} OR NOT {BLUE})"  # 0.8-1.8, 1.8-4.3 and 4.3-4.8, which are one; and 6.8-8.8
 

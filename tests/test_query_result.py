@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -215,6 +216,15 @@ def test_csv_can_be_read_back() -> None:
     assert rows[0] == ["name", "n", "x", "l"]
     assert rows[2][:2] == ['say "b", c', str(2**60)]
     assert rows[3][0] == ""
+
+
+def test_a_null_in_a_single_column_is_no_empty_line_of_csv(tmp_path: Path) -> None:
+    """csv.DictReader and pandas skip empty lines: the row was lost."""
+    path = Result(pa.table({"a": ["x", None, "", "y"]}), ["VARCHAR"]).write(tmp_path / "a.csv")
+    text = path.read_text()
+    assert text == 'a\nx\n""\n""\ny\n'
+    assert [row["a"] for row in csv.DictReader(io.StringIO(text))] == ["x", "", "", "y"]
+    assert duckdb.read_csv(str(path)).fetchall() == [("x",), (None,), (None,), ("y",)]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "json", "parquet"])

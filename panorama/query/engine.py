@@ -354,6 +354,6 @@ def _named(tokens: list[Token], relations: Collection[str]) -> set[str]:
         token.text.lower()
         for i, token in enumerate(tokens)
         if i not in targets
-        and token.token_type not in (TokenType.STRING, TokenType.NUMBER, TokenType.HEREDOC_STRING)
+        and token.token_type not in (TokenType.STRING, TokenType.NUMBER)
         and token.text.lower() in relations
     }

@@ -184,7 +184,10 @@ class Result:
         write_parquet(self._table, self.types, path)
 
     def to_csv(self) -> str:
-        """The rows as CSV text with a header; NULL is an empty field, text is quoted if it must be."""
+        """The rows as CSV text with a header; text is quoted if it must be.
+
+        NULL is an empty field; in a single column it is quoted, because readers skip empty lines.
+        """
         return "".join(self.pieces("csv"))
 
     def pieces(self, form: Literal["csv", "json"]) -> Iterator[str]:
@@ -192,8 +195,9 @@ class Result:
         names, begun = self._table.column_names, False
         if form == "csv":
             yield ",".join(csv_field(name) for name in names) + "\n"
+            empty = '""' if len(names) == 1 else ""
             for rows in self._plain_rows():
-                yield "".join([",".join(map(csv_field, row)) + "\n" for row in rows])
+                yield "".join([(",".join(map(csv_field, row)) or empty) + "\n" for row in rows])
             return
         keys = [f"{as_json(name)}: " for name in names]
         yield "["

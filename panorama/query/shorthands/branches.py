@@ -19,6 +19,7 @@ from panorama.query.shorthands.conditions import (
     Sequence,
     conjuncts,
     leaves,
+    names_entity,
     times_of,
 )
 from panorama.query.shorthands.plan import (
@@ -113,7 +114,7 @@ class Binder:
         scope = scope or Scope()
         if isinstance(condition, Sequence):
             return self._sequence(condition, scope)
-        if not _names_entity(condition):
+        if not names_entity(condition):
             return self._plain(condition, scope)
         if isinstance(condition, Leaf):
             return self._entity(condition, scope)
@@ -130,7 +131,7 @@ class Binder:
         loose: list[Condition] = []
         others: list[Condition] = []
         for item in condition.items:
-            if _names_entity(item):
+            if names_entity(item):
                 others.append(item)
                 continue
             # Parentheses around an AND with an entity are a scope of their own; without an entity they mean
@@ -231,7 +232,7 @@ class Binder:
     def _check_brackets(self, others: list[Condition]) -> None:
         """Refuse entity = 'X' AND inside('gate') FOLLOWED BY ..., which does not mean what it seems to."""
         for item in others:
-            if isinstance(item, Sequence) and len(others) > 1 and not all(map(_names_entity, item.sides)):
+            if isinstance(item, Sequence) and len(others) > 1 and not all(map(names_entity, item.sides)):
                 kind = item.kinds[0]
                 raise QueryError(
                     f"{kind} binds tighter than AND: put brackets around what belongs together, as in "
@@ -304,16 +305,6 @@ def _either(items: list[Bound]) -> Bound:
                 continue
         kept.append(item)
     return kept[0] if len(kept) == 1 else Any(tuple(kept))
-
-
-def _names_entity(condition: Condition) -> bool:
-    if isinstance(condition, Sequence):
-        return True
-    if isinstance(condition, Leaf):
-        return "entity" in condition.columns
-    if isinstance(condition, Not):
-        return _names_entity(condition.item)
-    return any(_names_entity(item) for item in condition.items)
 
 
 def as_text(condition: Condition) -> str:

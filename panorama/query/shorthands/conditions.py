@@ -132,6 +132,17 @@ def leaves(condition: Condition) -> Iterator[Leaf]:
             yield from leaves(item)
 
 
+def names_entity(condition: Condition) -> bool:
+    """Whether a condition asks for an entity, as a sequence always does."""
+    if isinstance(condition, Sequence):
+        return True
+    if isinstance(condition, Leaf):
+        return "entity" in condition.columns
+    if isinstance(condition, Not):
+        return names_entity(condition.item)
+    return any(names_entity(item) for item in condition.items)
+
+
 def times_of(condition: Condition, opposite: bool = False) -> Times:
     """When a condition, or its opposite, can hold; () for any time."""
     if isinstance(condition, Leaf):

@@ -86,7 +86,9 @@ def check_columns(query: Query, context: Context) -> Query:
 
 
 def _meant_text(leaf: Leaf, name: str, sql: str) -> str:
-    """A hint if an unknown column is compared with a text column: quotes are missing or double."""
+    """A hint if an unknown column is compared with a text column, or alone: quotes are missing or double."""
+    if leaf.node is not None and isinstance(leaf.node.unnest(), exp.Column):
+        return f". To search for an entity, write entity = {quote_text(leaf.node.unnest().name)}"
     for column in leaf.node.find_all(exp.Column) if leaf.node is not None else ():
         beside = column.parent
         while isinstance(beside, exp.Sub):

@@ -21,13 +21,15 @@ from panorama.query.shorthands.clock import (
     names_moment,
 )
 from panorama.query.shorthands.conditions import (
+    And,
     Bounds,
     Condition,
     Leaf,
     Not,
+    Or,
     Sequence,
     Times,
-    leaves,
+    names_entity,
     with_leaves,
 )
 from panorama.query.shorthands.plan import CLOCK_COLUMNS, OVERLAP_TARGETS, Context, Query
@@ -151,20 +153,36 @@ def overlap_times(query: Query, context: Context) -> Query:
     """For rows that are intervals: make a condition on `time` test whether the interval overlaps."""
     if query.target not in OVERLAP_TARGETS or query.condition is None:
         return query
-    return replace(query, condition=_overlap(query.condition, query, False))
+    return replace(query, condition=_overlap(query.condition, query, False, False))
 
 
-def _overlap(condition: Condition, query: Query, negated: bool) -> Condition:
+def _overlap(condition: Condition, query: Query, negated: bool, accompanied: bool) -> Condition:
+    """The condition with its times as tests of intervals.
+
+    NOT of a time means the other times. NOT of an entity at a time means that it was not there then.
+
+    Args:
+        negated: whether a time means the other times.
+        accompanied: the same for a time that stands beside an entity in an AND: what held outside of the NOT.
+    """
     if isinstance(condition, Leaf):
         return _overlap_leaf(condition, query, negated) if "time" in condition.columns else condition
     if isinstance(condition, Not):
-        # NOT of a time means the other times. NOT of an entity at a time means that it was not there then.
-        flips = not any("entity" in leaf.columns for leaf in leaves(condition.item))
-        return Not(_overlap(condition.item, query, negated != flips))
+        return Not(_overlap(condition.item, query, not negated, negated))
     if isinstance(condition, Sequence):
-        sides = tuple(_overlap(side, query, False) for side in condition.sides)
-        return replace(condition, sides=sides)
-    return type(condition)(tuple(_overlap(item, query, negated) for item in condition.items))
+        return replace(
+            condition, sides=tuple(_overlap(side, query, False, False) for side in condition.sides)
+        )
+    if isinstance(condition, Or):
+        return Or(tuple(_overlap(item, query, negated, accompanied) for item in condition.items))
+    named = [names_entity(item) for item in condition.items]
+    beside = [sum(named) > own for own in named]
+    return And(
+        tuple(
+            _overlap(item, query, accompanied if with_entity else negated, accompanied)
+            for item, with_entity in zip(condition.items, beside, strict=True)
+        )
+    )
 
 
 def _overlap_clock(leaf: Leaf, query: Query, negated: bool) -> Leaf:

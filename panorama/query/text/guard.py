@@ -15,6 +15,7 @@ from panorama.query.shorthands.plan import Query, columns_to_add
 from panorama.query.sql.unions import sides_hint
 from panorama.query.text.dialect import meant_text, tokenize
 from panorama.query.text.extensions import TARGETS, Layout
+from panorama.query.text.next_steps import next_step
 
 _REFUSED = {
     *("ALTER", "ANALYZE", "ATTACH", "BEGIN", "CALL", "CHECKPOINT", "COMMENT", "COMMIT", "COPY", "CREATE"),
@@ -148,7 +149,8 @@ def readable(error: BaseException, sql: str, queries: Sequence[Query] = ()) -> Q
     if denied := _PERMISSION.match(message):
         message = f"{denied[2]!r} cannot be read: a query reads only the library's relations"
     message = _with_clock(_with_relations(message), sql, position, bool(queries))
-    hint = _target_hint(message, sql) or _column_hint(message, [query.target for query in queries])
+    hint = next_step(message, sql, position) or _target_hint(message, sql)
+    hint = hint or _column_hint(message, [query.target for query in queries])
     hint = hint or sides_hint(message, queries) or _meant_text(message, sql, position)
     if not hint:
         message = _with_columns(message, sql, queries)

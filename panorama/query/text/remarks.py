@@ -76,7 +76,7 @@ class Compared:
 def remarks(
     tokens: list[Token], entities: Collection[str], videos: Callable[[], Collection[str]]
 ) -> list[str]:
-    """Remarks on conditions that nothing can satisfy: missing names, scores above 1, reversed ranges.
+    """Remarks on conditions that nothing can satisfy: missing names, scores above 1, reversed ranges, NULLs.
 
     Args:
         tokens: of the statement, with parameters as constants.
@@ -90,6 +90,8 @@ def remarks(
             found[f"a {asked.column} lies between 0 and 1; none reaches {text}{meant}"] = None
     for first, second in reversed_ranges(tokens):
         found[f"BETWEEN {first} AND {second} is never true: put the smaller number first"] = None
+    for column, sign, instead in _compared_with_null(tokens):
+        found[f"{column} {sign} NULL is never true: write {column} {instead}"] = None
     return [*found, *_names_in_vain(tokens, entities, videos)]
 
 
@@ -132,6 +134,20 @@ def reversed_ranges(tokens: list[Token]) -> Iterator[tuple[str, str]]:
             with suppress(ValueError):  # for '0e', see refuse_numbers
                 if float(first) > float(second):
                     yield first, second
+
+
+def _compared_with_null(tokens: list[Token]) -> Iterator[tuple[str, str, str]]:
+    """Every column compared with NULL, which a parameter may be: the column, the sign, what to write."""
+    own = {token.text.lower() for token in _given_names(tokens)}
+    instead = {TokenType.EQ: ("=", "IS NULL"), TokenType.NEQ: ("<>", "IS NOT NULL")}
+    for name, sign, value in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        column = name.text.lower()
+        if (
+            column in _OF_ONE_VALUE - own
+            and sign.token_type in instead
+            and value.token_type == TokenType.NULL
+        ):
+            yield column, *instead[sign.token_type]
 
 
 def _above_one(number: str) -> bool:
