@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 INDEXED, SKIPPED, FAILED = "indexed", "skipped", "failed"
 UNCHANGED = "unchanged since it was indexed"
 KNOWN_CONTENT = "the same content is indexed already"
+NOT_BEGUN = "empty, and so new that a recorder may have just begun it; the next run looks again"
 OWN_CLIP = "a clip that Panorama cut out of a video; to index it, name the file itself"
 
 
@@ -40,6 +41,7 @@ class Reason(StrEnum):
     DEEPER = "deeper"
     KNOWN_CONTENT = "known_content"
     OWN_CLIP = "own_clip"
+    NOT_BEGUN = "not_begun"
 
 
 @dataclass(frozen=True, slots=True)
