@@ -159,6 +159,12 @@ def test_a_sheet_of_examples_has_what_is_left_and_says_what_cannot_be_read(run, 
         assert refused.status == 2 and run("exemplars", "van", "--json").out == before, "nothing was removed"
 
 
+def test_drop_takes_the_yes_of_the_commands_beside_it(run, indexed):
+    run("register", "van", "red.png")
+    done = run("drop", "van", "--yes")
+    assert done.status == 0 and "dropped van" in done.err and entities(run) == {}
+
+
 def test_where_nothing_is_registered_it_is_said_how_the_first_thing_is(run, indexed):
     """An error sent to `panorama entities`, which printed a header and nothing below it."""
     for words, status in (

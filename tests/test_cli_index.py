@@ -431,6 +431,31 @@ def test_usage_errors_have_status_2(run, tmp_path):
     assert "Did you mean 'index'" in run("indx", "a.mp4").err
 
 
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("export", ["query --out"]),
+        ("list", ["videos", "entities"]),
+        ("status", ["info"]),
+        ("delete", ["remove", "drop", "forget"]),
+        ("serve", []),
+        ("watch", []),
+        ("remov", ["'remove'"]),
+        ("Forgett", ["'forget'"]),
+        ("registr", ["'register'"]),
+    ],
+)
+def test_an_unknown_command_leads_to_what_does_that_and_not_to_what_deletes(run, typed, told):
+    """`export` led to `forget`, `serve` to `remove`, `list` to `register`, `watch` to `why`."""
+    done = run(typed, "a")
+    assert done.status == 2 and f"No command '{typed}'." in done.err and "panorama --help" in done.err
+    assert all(word in done.err for word in told)
+    others = {"remove", "drop", "forget", "why", "register", "query"} - {word.strip("'") for word in told}
+    others -= {"query"} if typed == "export" else set()
+    said = done.err.partition("No command")[2]
+    assert not [word for word in others if re.search(rf"(panorama |'){word}\b", said)], done.err
+
+
 def test_a_pipe_that_never_ends_is_no_video(run, tmp_path):
     os.mkfifo(tmp_path / "pipe.mp4")
     done = index(run, "pipe.mp4")

@@ -289,6 +289,9 @@ def rename_command(ctx: click.Context, name: str, new: str) -> None:
 
 @click.command("drop")
 @click.argument("names", nargs=-1, required=True)
+@click.option(
+    "--yes", is_flag=True, expose_value=False, help="Taken as by remove and forget; drop never asks."
+)
 @click.pass_context
 def drop_command(ctx: click.Context, names: tuple[str, ...]) -> None:
     """Unregister entities; the footage stays indexed."""

@@ -26,7 +26,8 @@ from panorama.query.handed.relations import Limits
 from panorama.query.result.result import Result
 from panorama.query.text.undecided import uncertain_told
 from panorama.shown.answer_pictures import AnswerPictures
-from panorama.store.files.outputs import check_output, refuse_own_files
+from panorama.shown.hit_clips import check_clips
+from panorama.store.files.outputs import check_output
 
 EMPTY = 4
 """Exit status of `query --fail-if-empty` if no query has a row."""
@@ -167,7 +168,7 @@ class _Wanted:
         if self.page is not None:
             check_page(Path(self.page), videos)
         if self.clips is not None:
-            refuse_own_files(Path(self.clips))
+            check_clips(Path(self.clips))
 
     def write(self, library: Library, result: Result, asked: Sequence[Statement], number: int) -> None:
         """Write the answer to statement `number`, and print the remarks on it."""
