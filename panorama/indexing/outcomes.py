@@ -18,7 +18,7 @@ from panorama.cameras.recording import (
 )
 from panorama.commands import command
 from panorama.errors import VideoError
-from panorama.lines import shell_word
+from panorama.lines import shell_word, some
 from panorama.store import Recorded, Store
 from panorama.video import Found, FoundVideo, VideoReader
 
@@ -142,6 +142,16 @@ class IndexReport:
     pictures: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     damaged: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        # A notebook prints it: what became of every file would fill pages.
+        counts = {status: len(self.of(status)) for status in (INDEXED, SKIPPED, FAILED)}
+        wrong = {"missing": self.missing, "empty": self.empty}
+        told = [f"{name}={count}" for name, count in counts.items()]
+        told += [f"{name}=<{some(paths, 2)}>" for name, paths in wrong.items() if paths]
+        lines = {"damaged": self.damaged, "warnings": self.warnings}
+        told += [f"{name}={len(texts)}" for name, texts in lines.items() if texts]
+        return f"IndexReport({', '.join(told)})"
 
     @classmethod
     def of_nothing(cls, found: Found) -> IndexReport:
