@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from panorama.store import Exemplar
 
 NEAREST = 8
-"""Number of other entities whose score is computed to find the runner-up: those with the nearest examples."""
+"""Number of other entities whose score is computed to find the next best: those with the nearest examples."""
 
 _TRACK = "SELECT video, start_time, end_time FROM tracks WHERE track_id = ? AND ($2 IS NULL OR video = $2)"
 _CROPS = "SELECT crop_id, frame, time FROM crops WHERE track_id = ? AND video = ? ORDER BY crop_id"
