@@ -304,11 +304,8 @@ def test_the_command_prints_it_as_text_as_json_and_as_a_picture(library, run, tm
     assert done.status == 0, done.err
     first, second, *_ = done.out.splitlines()
     assert first.startswith("blue  two.mp4  0:0") and second.startswith("Accepted at exit")
-    assert (
-        f"color-bands {library.embedder.hash[:12]};" in done.out
-        and "next best" in done.out
-        and "tracks are there" in done.out
-    )
+    assert f"model color-bands {library.embedder.hash[:12]}; 1 exit, " in done.out
+    assert "next best" in done.out and "tracks are there" in done.out
     assert "picture written to why.jpg" in done.err
     assert cv2.imread(str(tmp_path / "why.jpg")).shape[2] == 3
     told = json.loads(run(*place, "--json").out)

@@ -10,7 +10,7 @@ import click
 from panorama.cli.common import json_option, opened, print_data, print_rows, say, uris_of
 from panorama.cli.given import FilePath, Seconds
 from panorama.commands import command_of
-from panorama.lines import clock, one_line
+from panorama.lines import clock, counted, one_line
 from panorama.picture_files import check_picture
 from panorama.shown.why import Why
 from panorama.shown.why_picture import write_why
@@ -84,9 +84,8 @@ def print_why(why: Why) -> None:
     print_rows(["exit", "score", "rejected below", "accepted from", "band"], steps, False)
     click.echo()
     click.echo(f"best crop {why.crop_id}, frame {why.frame}, {clock(why.seconds)}")
-    click.echo(
-        f"model {why.model} {why.model_hash[:12]}; its exits are the {why.exits} depths at which it decides"
-    )
+    exits = f"{counted(why.exits, 'exit')}, depths of the network at which it may decide"
+    click.echo(f"model {why.model} {why.model_hash[:12]}; {exits}")
     if why.tracks_there > 1:
         click.echo(f"{why.tracks_there} tracks are there; this one fits best")
     click.echo(one_line(_advice(why)))

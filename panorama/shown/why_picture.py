@@ -1,4 +1,4 @@
-"""A `Why` comes in; a picture goes out with example, crop and the next best entity side by side and scores below."""
+"""A `Why` comes in; a picture of example, crop and next best entity goes out, with the scores below."""
 
 from __future__ import annotations
 
