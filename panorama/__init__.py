@@ -43,6 +43,10 @@ _LAZY = {
 }
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     # Load on first use, so that `import panorama.errors` does not wait for torch and DuckDB.
     if name in _LAZY:

@@ -20,7 +20,7 @@ from panorama.worker.starting import possible, start_ahead
 INDEX = "index"
 LIBRARY = "--library"
 VALUES = frozenset(("--fps", "--every", "--zoom", "--depth", "--time-from", "--timezone", "--camera-from"))
-FLAGS = frozenset(("--quick", "--redo", "--verbose", "-v", "--json"))
+FLAGS = frozenset(("--quick", "--redo", "--verbose", "-v", "--quiet", "-q", "--json"))
 """Options of `index` that still use the default networks: those with a value, and those without."""
 
 

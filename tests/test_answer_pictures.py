@@ -12,8 +12,9 @@ from fakes import Thing, write_film
 
 import panorama
 from panorama.errors import QueryError, UsageError
-from panorama.shown.hits import Hit
-from panorama.shown.sheet import CLOCK_HEIGHT, clocked
+from panorama.shown.grid import LINE_HEIGHT
+from panorama.shown.hits import Hit, hits_of
+from panorama.shown.sheet import clocked
 
 
 @pytest.fixture
@@ -64,14 +65,14 @@ def test_of_a_file_that_is_gone_the_stored_picture_is_drawn(
 
 def test_captions_tell_the_time_of_day_where_it_is_known(library: panorama.Library, tmp_path: Path) -> None:
     """Pages did, and sheets only the seconds since the start of a file."""
-    answer = library.query("SELECT moments WHERE entity = 'red'")
+    answer = library.query("SELECT video, start_time, end_time, entity FROM moments WHERE entity = 'red'")
     library.sheet(answer, tmp_path / "hits.png")
     without = cv2.imread(str(tmp_path / "hits.png"))
     library.date(["gate/a.mp4"], start="2026-03-01 23:59:59", zone="Europe/Berlin")
     library.sheet(answer, tmp_path / "hits.png")
     sheet = cv2.imread(str(tmp_path / "hits.png"))
-    assert sheet.shape[0] == without.shape[0] + CLOCK_HEIGHT
-    below = [sheet[206 + 33 : 206 + 33 + CLOCK_HEIGHT, x : x + 320].max() for x in (6, 332)]
+    assert sheet.shape[0] == without.shape[0] + LINE_HEIGHT
+    below = [sheet[206 + 33 : 206 + 33 + LINE_HEIGHT, x : x + 320].max() for x in (6, 332)]
     assert [bright > 100 for bright in below] == [row.video == "gate/a.mp4" for row in answer]
     started = {"a": datetime(2026, 3, 1, 23, 59, 58)}
     hit = Hit("a", 1.0, "red", None, None)
@@ -79,6 +80,24 @@ def test_captions_tell_the_time_of_day_where_it_is_known(library: panorama.Libra
     assert clocked(replace(hit, end_seconds=1.5), started) == "2026-03-01 23:59:59 - 23:59:59"
     assert clocked(replace(hit, end_seconds=3.0), started) == "2026-03-01 23:59:59 - 2026-03-02 00:00:01"
     assert clocked(replace(hit, video="b"), started) == ""
+
+
+def test_captions_tell_the_track_or_crop_that_register_takes(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    """Messages ask for `register NAME --track ID`, and no picture said which id a hit has."""
+    for more, kind in (("track_id", "track"), ("track_id, crop_id", "crop")):
+        row = library.query(f"SELECT video, time, {more} FROM crops LIMIT 1")
+        (hit,) = hits_of(row.columns, row.arrow().to_pylist())
+        assert hit.thing() == f"{kind} {row.arrow().to_pylist()[0][f'{kind}_id']}"
+        library.sheet(row, tmp_path / "hits.png")
+        named = cv2.imread(str(tmp_path / "hits.png"))
+        library.sheet(library.query("SELECT video, time FROM crops LIMIT 1"), tmp_path / "hits.png")
+        bare = cv2.imread(str(tmp_path / "hits.png"))
+        assert named.shape[0] == bare.shape[0] + LINE_HEIGHT
+        line = named[206 + 34 : 206 + 34 + LINE_HEIGHT, 6:326]
+        assert line[:, 200:].max() > 100 > line[:, :200].max(), "at the right end, beside the clock"
+    assert Hit("a", 1.0, "red", None, None).thing() == ""
 
 
 def test_what_cannot_be_drawn_is_refused(library: panorama.Library, tmp_path: Path) -> None:

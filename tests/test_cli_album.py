@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
 
+import cv2
 import numpy as np
 import pytest
 from fakes import Thing, scene, thing_picture, write_album, write_film, write_picture
@@ -121,6 +123,46 @@ def test_box_cuts_the_picture_and_find_proposes_the_region(run, indexed):
         told = run("register", "boxed2", "scene.png", "--box", shares).err
         assert "in pixels of the 160x120 picture, of which that would be 40,30,72,120;" in told
     assert set(entities(run)) == {"boxed", "found"}
+
+
+def test_what_find_cut_out_is_shown_by_the_command_that_register_names(run, indexed):
+    """Nothing showed which part had been cut out; the command that was named had NAME for the name."""
+    for number in range(7):
+        picture = scene(20, [Thing("red", 0, 40, side=32 + number)])
+        write_picture(indexed / "scenes" / f"{number}.png", picture)
+    done = run("register", "my van", "scenes", "--find")
+    assert "and out of 2 more pictures" in done.err and "NAME" not in done.err
+    (line,) = (line for line in done.err.splitlines() if line.startswith("to look at what was cut out: "))
+    assert line.endswith("panorama exemplars 'my van' --sheet examples.jpg")
+    shown = run(*shlex.split(line.partition("panorama ")[2]))
+    assert shown.status == 0 and "7 of 7 pictures drawn in examples.jpg" in shown.err
+    sheet = cv2.imread("examples.jpg")
+    tile = np.s_[6:206, 6:326, :]
+    assert sheet[tile][90:110, 150:170, 2].min() > 150 > sheet[tile][90:110, 150:170, 0].max(), "red (BGR)"
+    assert sheet.shape == (2 * (200 + 34 + 6) + 6, 4 * (320 + 6) + 6, 3)
+    assert "--sheet" not in run("register", "whole", "red.png").err
+
+
+def test_a_sheet_of_examples_has_what_is_left_and_says_what_cannot_be_read(run, indexed):
+    run("register", "van", "red.png", "blue.png", "--not", "green.png")
+    rows = run("exemplars", "van", "--json").json
+    done = run("exemplars", "van", "--remove", rows[0]["exemplar"], "--sheet", "van.png", "--json")
+    assert "2 of 2 pictures drawn in van.png" in done.err and len(done.json) == 2
+    (first, *_) = sorted((indexed / "panorama-library" / "album").rglob("*.jpg"))
+    first.write_bytes(b"no picture")
+    done = run("exemplars", "van", "--sheet", "van.png")
+    assert done.status == 0 and "1 of 2 pictures drawn" in done.err
+    assert re.search(r"exemplar \d+: its stored picture cannot be read: ", done.err)
+    before = run("exemplars", "van", "--json").out
+    for bad in ("van.gif", "a.mp4"):
+        refused = run("exemplars", "van", "--remove", rows[1]["exemplar"], "--sheet", bad)
+        assert refused.status == 2 and run("exemplars", "van", "--json").out == before, "nothing was removed"
+
+
+def test_drop_takes_the_yes_of_the_commands_beside_it(run, indexed):
+    run("register", "van", "red.png")
+    done = run("drop", "van", "--yes")
+    assert done.status == 0 and "dropped van" in done.err and entities(run) == {}
 
 
 def test_where_nothing_is_registered_it_is_said_how_the_first_thing_is(run, indexed):

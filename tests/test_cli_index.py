@@ -431,6 +431,31 @@ def test_usage_errors_have_status_2(run, tmp_path):
     assert "Did you mean 'index'" in run("indx", "a.mp4").err
 
 
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("export", ["query --out"]),
+        ("list", ["videos", "entities"]),
+        ("status", ["info"]),
+        ("delete", ["remove", "drop", "forget"]),
+        ("serve", []),
+        ("watch", []),
+        ("remov", ["'remove'"]),
+        ("Forgett", ["'forget'"]),
+        ("registr", ["'register'"]),
+    ],
+)
+def test_an_unknown_command_leads_to_what_does_that_and_not_to_what_deletes(run, typed, told):
+    """`export` led to `forget`, `serve` to `remove`, `list` to `register`, `watch` to `why`."""
+    done = run(typed, "a")
+    assert done.status == 2 and f"No command '{typed}'." in done.err and "panorama --help" in done.err
+    assert all(word in done.err for word in told)
+    others = {"remove", "drop", "forget", "why", "register", "query"} - {word.strip("'") for word in told}
+    others -= {"query"} if typed == "export" else set()
+    said = done.err.partition("No command")[2]
+    assert not [word for word in others if re.search(rf"(panorama |'){word}\b", said)], done.err
+
+
 def test_a_pipe_that_never_ends_is_no_video(run, tmp_path):
     os.mkfifo(tmp_path / "pipe.mp4")
     done = index(run, "pipe.mp4")
@@ -445,3 +470,40 @@ def test_a_link_whose_name_tells_a_time_is_told_as_one(run, tmp_path):
     done = index(run, "gate", "--time-from", "name")
     assert done.status == 2
     assert re.search(r"gate/cam-20260301_100000\.mp4 \(a link to .*disk/clip7\.mp4\)", done.err)
+
+
+def test_quietly_only_what_went_wrong_is_said(run, tmp_path):
+    """A job that runs every hour sent a mail every hour."""
+    write_film(tmp_path / "v" / "dock_20260301-080000.mp4", FILM)
+    (tmp_path / "v" / "notes.txt").write_text("not a video")
+    done = index(run, "v", "--quiet")
+    assert (done.status, done.out, done.err) == (0, "", "")
+    assert run("index", "v", "-q").err == ""
+    (tmp_path / "v" / "bad.mp4").write_bytes(b"no video")
+    cut_off(write_film(tmp_path / "whole.mkv", FILM, frames=60), tmp_path / "v" / "half.mkv", 0.6)
+    done = run("index", "v", "none.mp4", "-q")
+    title, half, other, bad, missing = done.err.splitlines()
+    assert done.status == 3 and (title, other) == ("read, with losses or assumptions:", "not indexed:")
+    assert "half.mkv" in half and "bad.mp4" in bad and missing.startswith("  none.mp4: no such file")
+    again = run("index", "v", "-q").err
+    assert "bad.mp4" in again and "losses" not in again, "those were told when it was indexed"
+    assert [row["status"] for row in run("index", "v", "-q", "--json").json_lines].count("skipped") == 2
+    assert run("index", "v", "-q", "-v").status == 2
+
+
+def test_an_empty_file_is_no_failure_as_long_as_a_recorder_may_have_just_begun_it(run, tmp_path):
+    """Each run that met a recorder creating its next file ended with status 3."""
+    write_film(tmp_path / "v" / "a.mp4", FILM)
+    new = tmp_path / "v" / "b.mp4"
+    new.touch()
+    done = index(run, "v")
+    assert done.status == 0 and "1 indexed, 1 skipped, 0 failed" in done.err
+    assert "empty, and so new that a recorder may have just begun them: 1 file, which -v lists" in done.err
+    (told,) = (row for row in run("index", "v", "--json").json_lines if row["path"].endswith("b.mp4"))
+    assert (told["status"], told["reason"]) == ("skipped", "not_begun")
+    named = run("index", "v/b.mp4")
+    assert named.status == 3 and "b.mp4 is empty (0 bytes)" in named.err
+    os.utime(new, (new.stat().st_mtime - 601,) * 2)
+    assert run("index", "v").status == 3
+    write_film(new, FILM, frames=30)
+    assert "1 indexed, 1 skipped, 0 failed" in run("index", "v").err

@@ -53,6 +53,15 @@ def test_a_library_without_videos_makes_an_empty_sheet_and_no_clip(run, tmp_path
     assert (tmp_path / "none.jpg").is_file()
 
 
+def test_a_file_for_clips_is_refused_with_the_folder_to_name(run, asked, tmp_path):
+    """A folder was made that was called evidence.mp4."""
+    done = run("query", RED, "--clips", "clips/evidence.mp4")
+    assert (done.status, done.out) == (2, "") and not (tmp_path / "clips").exists()
+    assert "clips/evidence.mp4 is named as a file; name a folder, such as clips/evidence" in done.err
+    (tmp_path / "day.mp4").mkdir()
+    assert "2 clips written to day.mp4" in run("query", RED, "--clips", "day.mp4").err
+
+
 def test_clips_hold_the_stretches_with_half_a_second_around(run, asked, tmp_path):
     done = run("query", f"{RED} AND time BETWEEN 1 AND 2", "--clips", "clips")
     assert done.status == 0 and "2 clips written to clips" in done.err

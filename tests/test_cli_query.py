@@ -10,6 +10,7 @@ import sys
 
 import pyarrow.parquet as pq
 import pytest
+from conftest import Ran
 from fakes import Thing, thing_picture, write_picture
 
 from panorama.query.result.result import Result
@@ -63,6 +64,20 @@ def test_no_rows_print_an_empty_array_and_status_0(run, asked):
     done = run("query", "SELECT frames WHERE entity = 'green'", "--format", "json")
     assert (done.status, json.loads(done.out)) == (0, [])
     assert done.out.strip() == "[]"
+
+
+def test_a_script_may_ask_for_a_status_of_its_own_where_nothing_was_found(run, asked):
+    """Nothing but reading the output told a job whether anything had been found."""
+    none, some = "SELECT frames WHERE entity = 'red' AND time > 99", "SELECT frames WHERE entity = 'red'"
+    assert run("query", none, "--fail-if-empty", "--json") == Ran(4, "[]\n", run("query", none, "--json").err)
+    assert run("query", none).status == 0
+    assert run("query", some, "--fail-if-empty").status == 0
+    for name, sql in (("none.sql", none), ("some.sql", some)):
+        (asked / name).write_text(sql)
+    assert run("query", "-f", "none.sql", "-f", "some.sql", "--fail-if-empty").status == 0
+    assert run("query", "-f", "none.sql", "-f", "none.sql", "--fail-if-empty").status == 4
+    assert run("query", none, "--fail-if-empty", "--out", "rows.csv").status == 4
+    assert (asked / "rows.csv").exists(), "what was asked for is written all the same"
 
 
 def test_formats_and_files_agree(run, asked, tmp_path):

@@ -11,7 +11,7 @@ from fakes import thing_picture
 
 import panorama
 from panorama.lettering import draw_text, drawable, lettering_remarks, text_width
-from panorama.shown.sheet import TILE_WIDTH, beside
+from panorama.shown.grid import TILE_WIDTH, beside
 from panorama.shown.why_picture import write_why
 from panorama.store import Zone
 from panorama.zones import draw_shapes

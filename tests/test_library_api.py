@@ -46,6 +46,22 @@ def test_every_public_name_is_there():
     assert set(panorama._LAZY) == set(panorama.__all__) - {"PanoramaError"}
 
 
+def test_every_public_name_is_offered_before_it_is_used():
+    """In a notebook, Tab after `panorama.` offered neither `open` nor `Library`."""
+    program = "import panorama; print(*dir(panorama))"
+    offered = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert {*panorama.__all__, "__version__"} <= set(offered.stdout.split())
+
+
+def test_a_report_is_short_and_names_what_is_wrong(library):
+    """As the last line of a notebook's cell it filled pages; of a path that is not there it said nothing."""
+    report = library.index(["a.mp4", "nonexistent"])
+    assert repr(report).startswith("IndexReport(indexed=0, skipped=1, ") and len(repr(report)) < 200
+    assert "failed=0, missing=<nonexistent>" in repr(report)
+    assert "missing" not in repr(library.index("a.mp4"))
+    assert len(repr(library.index([f"none-{number}.mp4" for number in range(100)]))) < 200
+
+
 def test_the_first_index_makes_the_library_and_all_else_waits_for_it(tmp_path, fake_proposer):
     library = panorama.open(tmp_path / "library")
     assert not library.exists
@@ -249,7 +265,7 @@ def test_a_missing_package_is_named_with_the_pip_line(library, monkeypatch, meth
         return load(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtra, match=rf"pip install 'panorama-video\[{extra}\]'"):
+    with pytest.raises(MissingExtra, match=rf"needs {extra}: pip install {extra}$"):
         getattr(result, method)()
 
 

@@ -147,8 +147,12 @@ def test_too_few_things_are_refused_with_what_to_do() -> None:
     with pytest.raises(UsageError, match=r"3 identities are too few.*add footage"):
         divided(clip_pictures({"a": ["x"], "b": ["x"], "c": ["y"]}), 0)
     once = [Picture(f"{i}.png", f"thing{i}") for i in range(9)]
-    with pytest.raises(UsageError, match=r"0 to learn from, 0 to choose by, 0 to judge by"):
+    with pytest.raises(UsageError, match=r"0 to learn from, 0 to choose by, 0 to judge by") as refused:
         divided(once, 0)
+    # That every folder had a single picture, and what is needed instead, it did not say.
+    assert "6 with two pictures or more; 9 of 9 folders have only one picture" in str(refused.value)
+    with pytest.raises(UsageError, match="9 of 12 folders have only one picture"):
+        divided([*once, *(Picture(f"{i}-{n}.png", f"twice{i}") for i in range(3) for n in range(2))], 0)
 
 
 def test_the_table_is_what_training_reads_and_what_is_held_back_is_not_in_it(tmp_path: Path) -> None:

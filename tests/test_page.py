@@ -33,6 +33,9 @@ def test_every_track_is_shown_once_in_the_order_of_the_answer_with_score_and_ban
     page = paged(f"SELECT video, track_id, start_time, end_time FROM {found}")
     shown = [tile.attributes for tile in page.tiles]
     assert [int(tile["data-number"]) for tile in shown] == [row["track_id"] for row in told]
+    assert all(
+        f"track {row['track_id']}" in tile.all_text for tile, row in zip(page.tiles, told, strict=True)
+    )
     assert [tile["data-band"] for tile in shown] == [row["band"] for row in told]
     assert [float(tile["data-score"]) for tile in shown] == pytest.approx(
         [row["score"] for row in told], abs=1e-5

@@ -67,14 +67,16 @@ const soon = () => new Promise((done) => setTimeout(done, 300));
 """
 
 
+EVERY = "SELECT tracks WHERE entity LIKE '%' AND score >= 0 ORDER BY score DESC, track_id, entity"
+
+
 @pytest.fixture
 def browsed(run, asked: Path):
     """Writes a page and takes steps in JavaScript on it, in frames `one` and `two`; what they return."""
     if reason := why_none():
         pytest.skip(reason)
 
-    def steps_on(steps: str, width: int = 900):
-        sql = "SELECT tracks WHERE entity LIKE '%' AND score >= 0 ORDER BY score DESC, track_id, entity"
+    def steps_on(steps: str, width: int = 900, sql: str = EVERY):
         done = run("query", sql, "--page", "review.html")
         assert done.status == 0, done.err
         (asked / "away.html").write_text("<!doctype html><title>away</title>", encoding="utf-8")
@@ -265,3 +267,26 @@ def test_on_paper_what_was_said_stays_as_a_word(browsed):
         """
     )
     assert told == [["Yes"], ["No"], []]
+
+
+def test_a_page_without_names_has_the_field_for_one_above_its_hits_before_anything_is_marked(browsed):
+    """It stood below all hits, and came only when one was marked: nobody knew that one could name them."""
+    above, fits, remark, unnamed, named = browsed(
+        """
+        await open(one);
+        const field = byId(one, "name");
+        const place = field.getBoundingClientRect();
+        const above = place.height > 0 && place.bottom <= byId(one, "tiles").getBoundingClientRect().top;
+        const fits = place.right <= one.contentWindow.innerWidth;
+        const remark = page(one).querySelector(".top .remark").textContent;
+        all(one, ".tile")[0].querySelector(".say-yes").click();
+        const unnamed = [byId(one, "nothing").hidden, byId(one, "nothing").textContent];
+        field.value = "my van";
+        field.dispatchEvent(new Event("input"));
+        return [above, fits, remark, unnamed, byId(one, "commands").textContent];
+        """,
+        sql="SELECT tracks",
+    )
+    assert above and fits and remark.startswith("These rows name no entity.")
+    assert unnamed == [False, "What is marked has no name yet: write one at the top of the hits."]
+    assert re.search(r"register 'my van' --track \d+:[0-9a-f]+$", named)

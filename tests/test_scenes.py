@@ -253,10 +253,10 @@ def cut(tmp_path: Path, fake_proposer: None) -> Callable[..., Library]:
 
     counter = count()
 
-    def make(*films: Sequence[Thing]) -> Library:
+    def make(*films: Sequence[Thing], named: str = "{}.mp4") -> Library:
         library = panorama.open(tmp_path / f"library-{next(counter)}", create=True)
         for number, things in enumerate(films):
-            film = write_film(tmp_path / f"{number}.mp4", things, 20, cuts=(0,))
+            film = write_film(tmp_path / named.format(number), things, 20, cuts=(0,))
             library.index(film, settings=EVERY, model="color-bands")
             if not number:
                 library.register("red", thing_picture("red"))
@@ -283,6 +283,23 @@ def test_in_the_next_file_of_a_camera_a_track_is_held_to_the_best_one_before(cut
         assert library.why("red", "0.mp4", seconds=1.0).track_id == why.beside.track_id
     with cut([RED], ALIKE, [Thing("red", 3, 17, left=90)]) as library:
         assert bands(library) == ["accepted", "uncertain", "accepted"]
+
+
+def test_a_border_from_a_file_that_is_of_another_day_by_its_name_says_how_to_read_the_name(cut) -> None:
+    """One who came back the next day was compared as if it were one day, and nobody said why."""
+    told = "By their names these videos are of different days"
+    with cut([RED], ALIKE, named="dock_2026031{}-080000.mp4") as library:
+        assert bands(library) == ["accepted", "uncertain"]
+        why = library.why("red", "dock_20260311-080000.mp4", seconds=1.0)
+        assert told in why.reason and why.reason.endswith("clock --time-from name")
+        library.date(recording=panorama.RecordingRule("name", "UTC"))
+        assert told not in library.why("red", "dock_20260311-080000.mp4", seconds=1.0).reason
+    with cut([RED], ALIKE, named="dock_20260301-0{}0000.mp4") as library:
+        assert told not in library.why("red", "dock_20260301-010000.mp4", seconds=1.0).reason
+    with cut([RED], ALIKE, named="dock_2026031{}-090000.mp4") as library:
+        for video in library.videos().column("video").to_pylist():
+            library.date([video], start="2026-03-01 08:00", zone="UTC")
+        assert told not in library.why("red", "dock_20260311-090000.mp4", seconds=1.0).reason
 
 
 def test_a_better_one_in_the_next_file_is_what_those_before_are_held_to(cut) -> None:

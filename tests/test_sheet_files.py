@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from panorama.errors import LibraryWriteError, QueryError, UsageError
 from panorama.picture_files import write_picture
+from panorama.shown.grid import TILE_HEIGHT, TILE_WIDTH, beside
 from panorama.shown.hit_clips import _stretches, write_clips
 from panorama.shown.hits import Hit, hits_of
-from panorama.shown.sheet import TILE_HEIGHT, TILE_WIDTH, beside, choose, write_sheet
+from panorama.shown.sheet import choose, write_sheet
 
 resource = pytest.importorskip("resource", reason="limits of a process are those of Unix")
 

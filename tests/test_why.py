@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -239,11 +240,11 @@ def test_long_names_stay_in_their_place(library):
 
 
 def test_what_a_panel_shows_is_told_beside_a_long_name(library):
-    """Of a long name's title the beginning was cut off: nothing said which was the runner-up."""
+    """Of a long name's title the beginning was cut off: nothing said which was the next best."""
     why = library.why("red", track_id=track(library, "red", "one.mp4"))
     long = replace(why, entity="very-" * 30 + "long", runner_up=replace(why.runner_up, entity="x" * 200))
     plain, crowded = draw_why(why), draw_why(long)
-    for panel, title in ((0, "example of "), (2, "runner-up: ")):
+    for panel, title in ((0, "example of "), (2, "next best: ")):
         left = 24 + panel * (264 + 24)
         words = np.s_[86:108, left : left + text_width(title, 0.5) - 4]
         assert (plain[words] == crowded[words]).all() and plain[words].std() > 0
@@ -303,7 +304,8 @@ def test_the_command_prints_it_as_text_as_json_and_as_a_picture(library, run, tm
     assert done.status == 0, done.err
     first, second, *_ = done.out.splitlines()
     assert first.startswith("blue  two.mp4  0:0") and second.startswith("Accepted at exit")
-    assert library.embedder.hash in done.out and "runner-up" in done.out and "tracks are there" in done.out
+    assert f"model color-bands {library.embedder.hash[:12]}; 1 exit, " in done.out
+    assert "next best" in done.out and "tracks are there" in done.out
     assert "picture written to why.jpg" in done.err
     assert cv2.imread(str(tmp_path / "why.jpg")).shape[2] == 3
     told = json.loads(run(*place, "--json").out)
@@ -315,6 +317,28 @@ def test_the_command_prints_it_as_text_as_json_and_as_a_picture(library, run, tm
         assert vague.status == 2
         assert all(way in vague.err for way in ("--at", "--frame", "--track", "--crop"))
     assert run("--library", library.path, "why", "blue", "two.mp4", "--at", "99").status == 2
+
+
+def test_at_its_end_stand_the_commands_that_say_what_is_right(run, asked):
+    """What it explained could be put right by `register`, which it did not say."""
+    tracks = run("query", "SELECT tracks, band WHERE entity = 'red' AND score >= 0", "--json").json
+    for row, other in (("accepted", "rejected"), ("rejected", "accepted")):
+        track_id = next(one["track_id"] for one in tracks if one["band"] == row)
+        *_, last = run("why", "red", "--track", track_id).out.splitlines()
+        assert last.startswith("if it is not red: " if row == "accepted" else "if it is red: ")
+        words = shlex.split(last.partition(": panorama ")[2])
+        assert run(*words).status == 0
+        assert run("why", "red", "--track", track_id, "--json").json["band"] == other
+
+
+def test_what_is_uncertain_has_a_command_for_either_answer(library, capsys):
+    why = library.why("red", track_id=track(library, "red", "one.mp4"))
+    print_why(replace(why, band="uncertain", entity="my van"))
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last.endswith(
+        f"if it is my van: panorama register 'my van' --track {why.track_id};"
+        f" if it is not my van: panorama register 'my van' --not --track {why.track_id}"
+    )
 
 
 def test_the_picture_is_there_also_for_who_reads_the_first_line_alone(library, run, tmp_path, monkeypatch):

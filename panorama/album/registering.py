@@ -21,9 +21,10 @@ from panorama.album.given_pictures import (
     read_pictures,
     small_ones,
 )
-from panorama.commands import command, command_of
+from panorama.commands import command_of
 from panorama.crops import cut, decode_picture, encode_jpeg
 from panorama.errors import BadImage, UsageError
+from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
 from panorama.regions import parse_box
 from panorama.store import NewExemplar, SeenAt, Store
@@ -123,7 +124,7 @@ def cut_out(pictures: Sequence[Picture], found: Sequence[Picture]) -> tuple[str,
             "if that is something else, say where the entity is: --box x1,y1,x2,y2"
         )
     more = len(found) - len(lines)
-    return (*lines, f"and of {more} more: {command('exemplars', 'NAME')}") if more else tuple(lines)
+    return (*lines, f"and out of {counted(more, 'more picture')}") if more else tuple(lines)
 
 
 def passed_over_in_album(album: Path, entity: str) -> tuple[str, ...]:

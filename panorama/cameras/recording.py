@@ -15,11 +15,12 @@ from panorama.arguments import take_fields
 from panorama.cameras.naming import NamePattern, Told, folder_camera, usual_stamp, without_camera
 from panorama.cameras.recording_report import RecordingReport
 from panorama.cameras.shared_cameras import shared_cameras
+from panorama.cameras.unread import unread, usable
 from panorama.errors import UsageError, VideoError
 from panorama.lines import counted, some
 from panorama.store import Recorded, RecordedRow, Store
 from panorama.store.catalog.recorded import has_date, zone_named
-from panorama.video import DEFAULT_RATE, pictures_in, recorded_at, taken_seconds, was_set
+from panorama.video import DEFAULT_RATE, pictures_in, recorded_at, taken_seconds
 
 SETTING = "recording"
 """The setting in which a library keeps its rule, so that the next `index` applies it too."""
@@ -28,6 +29,10 @@ BY_HAND = "hand"
 """Source of a time that somebody set for one video; rules do not change it."""
 
 NONE, METADATA, NAME, FOLDER = "none", "metadata", "name", "folder"
+
+NOT_NAMED = ""
+"""Source of times of a library for which nobody named one: times are read from nowhere, as with `NONE`, but
+names that look like recording times are remarked on."""
 
 NEARLY_RIGHT_SECONDS = 10
 """Tolerance before a remark: how much later than its video shows the last picture of a folder may have been
@@ -41,13 +46,14 @@ class RecordingRule:
 
     Attributes:
         time_from: 'none', 'metadata' (of the container), 'name' (the usual timestamps in names) or a pattern,
-            see `panorama.cameras.naming`.
+            see `panorama.cameras.naming`. The default is as 'none', with a remark on names that look like
+            recording times.
         zone: IANA time zone of the cameras' clocks; '' for that of this computer.
         camera_from: 'folder' or a pattern with {camera}; the pattern in `time_from` may contain {camera},
             too.
     """
 
-    time_from: str = NONE
+    time_from: str = NOT_NAMED
     zone: str = ""
     camera_from: str = FOLDER
 
@@ -61,7 +67,13 @@ class RecordingRule:
 
     def time_pattern(self) -> NamePattern | None:
         """The pattern for times; None if they come from elsewhere."""
-        return None if self.time_from in (NONE, METADATA, NAME) else NamePattern(self.time_from)
+        kinds = (NOT_NAMED, NONE, METADATA, NAME)
+        return None if self.time_from in kinds else NamePattern(self.time_from)
+
+    @property
+    def has_source(self) -> bool:
+        """Whether it reads times from anywhere."""
+        return self.time_from not in (NOT_NAMED, NONE)
 
     @property
     def naming_cameras(self) -> str:
@@ -102,7 +114,7 @@ def local_zone() -> str:
 def remembered(store: Store | None) -> RecordingRule:
     """The rule that the library keeps; the default if it keeps none or does not exist yet."""
     kept = None if store is None else store.setting(SETTING)
-    return RecordingRule(NONE, "UTC") if kept is None else RecordingRule(**kept)
+    return RecordingRule(zone="UTC") if kept is None else RecordingRule(**kept)
 
 
 def kept_zone(kept: Mapping[str, Any] | None) -> str:
@@ -128,7 +140,7 @@ def check_fits(rule: RecordingRule, paths: Sequence[Path]) -> None:
     shown = some([_end_of(path) for path in paths])
     zone = zone_named(rule.zone)
     dated = (_named(str(path.resolve()), rule).unix(zone) is not None for path in paths)
-    if rule.time_from not in (NONE, METADATA) and paths and not any(dated):
+    if rule.has_source and rule.time_from != METADATA and paths and not any(dated):
         raise UsageError(
             f"{rule.source} gives no time for any of {counted(len(paths), 'video')}: {shown}. A pattern"
             " must match the whole name; * matches anything: {camera}_%Y%m%d-%H%M%S*"
@@ -164,7 +176,7 @@ def apply_rule(
     Args:
         rule: None for the rule that the library keeps, even if another process changes it during the call.
         fresh: videos that are new in the library, None for all: a new folder that shares its camera with
-            another folder is reported once.
+            another folder is reported once, and so are names that look like times.
         bare: the result of `bare_folders`; folders whose videos get their camera are removed from it.
         times: False changes cameras only.
     """
@@ -174,6 +186,8 @@ def apply_rule(
     while (report := _by_rule(store, by, rows, joined, times)) is None:  # another process changed a video
         by, rows = rule or remembered(store), store.recorded(videos)
         joined = _without_camera(store, [row.name for row in joined])
+    if fresh is not None and set(fresh).isdisjoint(report.unread):
+        report = replace(report, unread=())
     told = by.camera_from == FOLDER and (fresh is None or bool(fresh))
     return replace(report, shared=shared_cameras(store.recorded(), fresh)) if told else report
 
@@ -203,7 +217,7 @@ def _by_rule(
         changes[row.name] = filmed
         if not fits:
             unnamed.append(row.name)
-        if not times or rule.time_from == NONE or row.recorded.time_from == BY_HAND:
+        if not times or not rule.has_source or row.recorded.time_from == BY_HAND:
             continue
         now, asked = _dated(row.uri, filmed, told, rule, zone)
         changes[row.name] = now
@@ -233,6 +247,7 @@ def _by_rule(
         kept=tuple(kept),
         backwards=tuple(backwards),
         to_come=tuple(row.name for row in rows if _is_to_come(changes[row.name], rule)),
+        unread=unread(rows, zone) if rule.time_from == NOT_NAMED else (),
     )
 
 
@@ -472,7 +487,7 @@ def _dated(uri: str, known: Recorded, told: Told, rule: RecordingRule, zone: tzi
         unix = recorded_at(Path(uri), zone) if rule.time_from == METADATA else told.unix(zone)
     except VideoError:
         return known if known.time_zone is None else replace(known, time_zone=rule.zone), False
-    if unix is None or not has_date(unix) or not was_set(datetime.fromtimestamp(unix, zone)):
+    if (unix := usable(unix, zone)) is None:
         same = without_camera(known.time_from or "") == without_camera(rule.time_from)
         return (known, False) if same else (known.begun(), True)
     return known.begun(unix, rule.zone, rule.time_from), True

@@ -33,6 +33,8 @@ class RecordingReport:
         kept: names of the videos whose known time stays, because its source cannot be read or gives no time
             now.
         to_come: names of the videos with a time in the future.
+        unread: names of the videos without a time whose files' names look like one, if nobody named a source
+            of times and one of them is new.
     """
 
     rule: RecordingRule
@@ -47,6 +49,7 @@ class RecordingReport:
     backwards: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     to_come: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """The report as lines for people; empty if there is nothing to report."""
@@ -86,6 +89,12 @@ class RecordingReport:
             told.append(
                 f"{counted(len(self.unnamed), 'name does', 'names do')} not fit --camera-from"
                 f" {self.rule.camera_from!r}, so the camera is the folder: {some(self.unnamed)}"
+            )
+        if self.unread:
+            told.append(
+                f"{counted(len(self.unread), 'name looks', 'names look')} like a recording time, such as"
+                f" {self.unread[0]}, but no time was read, so all videos of a folder count as one day; to"
+                f" read such names from now on: {command('clock', '--time-from', 'name')}"
             )
         told.extend(
             f"camera {camera!r} covers {counted(len(folders), 'folder')}: {some([str(f) for f in folders])};"

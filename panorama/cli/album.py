@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 from panorama.album.entities import Entity
 from panorama.album.forgetting import going_with
-from panorama.cli.common import confirmed, json_option, opened, print_rows, say
+from panorama.cli.common import confirmed, json_option, opened, print_rows, say, uris_of
 from panorama.cli.given import FilePath, Seconds
-from panorama.commands import command
+from panorama.commands import command, command_of
 from panorama.errors import NotYetErased, UnknownEntity, first_entity
 from panorama.library import Library
 from panorama.lines import counted
@@ -150,6 +151,8 @@ def register_command(
     else:
         entity = library.register(name, images, unlike=unlike, box=box, find=find, category=of_a_kind)
     _report(entity, there)
+    if find:
+        say(f"to look at what was cut out: {command_of('exemplars', entity.name, '--sheet examples.jpg')}")
 
 
 def _check_together(given: Mapping[str, Any], denied: bool) -> None:
@@ -221,12 +224,6 @@ def entities_command(ctx: click.Context, as_json: bool) -> None:
         say(first_entity())
 
 
-def _kind(exemplar: Exemplar) -> str:
-    if exemplar.denied:
-        return "denied"
-    return "look-alike" if exemplar.negative else "example"
-
-
 @click.command("exemplars")
 @click.argument("name")
 @click.option(
@@ -236,11 +233,23 @@ def _kind(exemplar: Exemplar) -> str:
     multiple=True,
     help="Remove the picture with this number; repeat for more.",
 )
+@click.option("--sheet", type=FilePath(dir_okay=False), help="Draw the pictures, as registered, into a file.")
 @json_option
 @click.pass_context
-def exemplars_command(ctx: click.Context, name: str, remove: tuple[int, ...], as_json: bool) -> None:
-    """List the example pictures of an entity, or remove some of them."""
+def exemplars_command(
+    ctx: click.Context, name: str, remove: tuple[int, ...], sheet: str | None, as_json: bool
+) -> None:
+    """List the example pictures of an entity, show them, or remove some of them.
+
+    \b
+    panorama exemplars blue-van --sheet van.jpg
+    panorama exemplars blue-van --remove 12
+    """
     library = opened(ctx)
+    if sheet is not None:
+        from panorama.picture_files import check_picture  # loads OpenCV, which other commands do without
+
+        check_picture(Path(sheet), uris_of(library))
     known = {e.exemplar_id: e for e in library.exemplars(name)}
     for number in remove:
         if number not in known:
@@ -250,8 +259,20 @@ def exemplars_command(ctx: click.Context, name: str, remove: tuple[int, ...], as
     for number in dict.fromkeys(remove):
         say(f"removed exemplar {number} of {name}")
     left = library.exemplars(name)
-    rows = [[e.exemplar_id, _kind(e), f"{e.width}x{e.height}", e.source] for e in left]
+    rows = [[e.exemplar_id, e.kind, f"{e.width}x{e.height}", e.source] for e in left]
     print_rows(["exemplar", "kind", "size", "source"], rows, as_json)
+    if sheet is not None:
+        _draw(left, sheet)
+
+
+def _draw(exemplars: Sequence[Exemplar], sheet: str) -> None:
+    """Write the sheet, and say how much is on it."""
+    from panorama.shown.album_sheet import write_album_sheet
+
+    drawn = write_album_sheet(exemplars, Path(sheet))
+    for line in (*drawn.warnings, *drawn.failed):
+        say(line)
+    say(f"{drawn.drawn} of {counted(len(exemplars), 'picture')} drawn in {sheet}")
 
 
 @click.command("rename")
@@ -268,6 +289,9 @@ def rename_command(ctx: click.Context, name: str, new: str) -> None:
 
 @click.command("drop")
 @click.argument("names", nargs=-1, required=True)
+@click.option(
+    "--yes", is_flag=True, expose_value=False, help="Taken as by remove and forget; drop never asks."
+)
 @click.pass_context
 def drop_command(ctx: click.Context, names: tuple[str, ...]) -> None:
     """Unregister entities; the footage stays indexed."""

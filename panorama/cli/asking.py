@@ -26,7 +26,11 @@ from panorama.query.handed.relations import Limits
 from panorama.query.result.result import Result
 from panorama.query.text.undecided import nothing_told, uncertain_told
 from panorama.shown.answer_pictures import AnswerPictures
-from panorama.store.files.outputs import check_output, refuse_own_files
+from panorama.shown.hit_clips import check_clips
+from panorama.store.files.outputs import check_output
+
+EMPTY = 4
+"""Exit status of `query --fail-if-empty` if no query has a row."""
 
 
 class SqlCommand(click.Command):
@@ -68,6 +72,9 @@ def _is_comment(word: str) -> bool:
     help="Stop with an error after this many seconds, writing included.",
 )
 @click.option("--memory", default=None, help="Stop with an error if more memory is needed: 500MB, 4GB.")
+@click.option(
+    "--fail-if-empty", is_flag=True, help=f"Exit with status {EMPTY} if no query has a row, for scripts."
+)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation before FORGET ENTITY.")
 @click.pass_context
 def query_command(
@@ -83,6 +90,7 @@ def query_command(
     page_hits: int,
     timeout: float | None,
     memory: str | None,
+    fail_if_empty: bool,
     yes: bool,
 ) -> None:
     """Answer a question in SQL.
@@ -97,6 +105,7 @@ def query_command(
     panorama query -f queries/01-where-is.sql --format json
     panorama query -f first.sql second.sql
     panorama query - < first.sql
+    panorama query "SELECT moments WHERE entity = 'blue-van'" --fail-if-empty && ring-the-bell
     """
     asked = given_statements(sql, files)
     if len(asked) > 1 and (out or clips or sheet or page):
@@ -112,13 +121,16 @@ def query_command(
         wanted.check(uris_of(library))
     if not (yes or _may_erase(library, asked)):
         ctx.exit(1)
-    is_left = False
+    is_left, rows = False, 0
     with memory_told(limits), closing(answers(library, asked, limits)) as results:
         for number, (result, left) in enumerate(results):
             written(left, partial(wanted.write, library, result, asked, number))
             is_left |= asked[number].erases is not None and not result.complete
+            rows += len(result) if asked[number].is_query else 0
     if is_left:
         ctx.exit(NotYetErased.exit_status)
+    if fail_if_empty and not rows:
+        ctx.exit(EMPTY)
 
 
 def _may_erase(library: Library, asked: Sequence[Statement]) -> bool:
@@ -156,7 +168,7 @@ class _Wanted:
         if self.page is not None:
             check_page(Path(self.page), videos)
         if self.clips is not None:
-            refuse_own_files(Path(self.clips))
+            check_clips(Path(self.clips))
 
     def write(self, library: Library, result: Result, asked: Sequence[Statement], number: int) -> None:
         """Write the answer to statement `number`, and print the remarks on it."""

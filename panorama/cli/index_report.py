@@ -46,6 +46,7 @@ COUNTED = {
         "; --redo indexes them with this version",
     ),
     Reason.DEEPER: ("indexed already, and --quick replaces nothing", ""),
+    Reason.NOT_BEGUN: ("empty, and so new that a recorder may have just begun them", ""),
 }
 """Reasons for skipping of which only the number of files is printed, with the text before and after it. A
 nightly run over an archive skips thousands of files, among which new ones would be overlooked."""
@@ -72,12 +73,14 @@ class IndexTold:
 
     Args:
         verbose: also print a line for each file that was only skipped.
+        quiet: print only what went wrong.
     """
 
-    def __init__(self, as_json: bool, verbose: bool) -> None:
-        self._line = ProgressLine(quiet=as_json)
+    def __init__(self, as_json: bool, verbose: bool, quiet: bool) -> None:
+        self._line = ProgressLine(quiet=as_json or quiet)
         self._json = JsonLines(as_json)
         self._verbose = verbose
+        self._quiet = quiet
         self._kept = 0
 
     @property
@@ -97,9 +100,12 @@ class IndexTold:
 
     def _wait(self, what: str) -> None:
         self._line.clear()
-        say(f"{what}; waiting for it")
+        if not self._quiet:
+            say(f"{what}; waiting for it")
 
     def _anew(self, count: int, named: int) -> None:
+        if self._quiet:
+            return
         settings = f", {named} of them with the settings they were given before" if named else ""
         say(
             f"{counted(count, 'video is', 'videos are')} indexed again{settings}: an earlier version or"
@@ -121,6 +127,10 @@ class IndexTold:
         ]
         for path, note in nothing:
             self._json(FileOutcome(path, "", FAILED, note=note))
+        if self._quiet:
+            for text in _wrong(report, nothing):
+                say(text)
+            return
         _summary(report, nothing, seconds, self._verbose)
         for text in (*_networks(report, self._verbose), *(_stages(report) if self._verbose else ())):
             say(text)
@@ -162,18 +172,25 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
                 if folders:
                     more = f" (and {len(folders) - 1} more)" if folders[1:] else ""
                     say(f"  {what} {shell_word(folders[0])}{more}")
-    for text in _reserved(report, verbose):
+    for text in _reserved(report, nothing, verbose):
         say(text)
-    for path, note in nothing:
-        say(f"  {path}: {note}")
+
+
+def _wrong(report: IndexReport, nothing: list[tuple[str, str]]) -> Iterator[str]:
+    """What somebody should look at: losses, remarks on the library, and files that could not be indexed."""
+    yield from (*report.damaged, *report.warnings)
+    yield from _reserved(report, nothing, False)
 
 
 def _kept(report: IndexReport) -> Iterator[str]:
-    """How many files were skipped for each reason that is only counted, and how many keep their old names."""
+    """How many files were skipped for each counted reason, had losses, or keep their old names."""
     reasons = Counter(file.reason for file in report.of(SKIPPED))
     for reason, (what, otherwise) in COUNTED.items():
         if reasons[reason]:
             yield f"{what}: {counted(reasons[reason], 'file')}, which -v lists{otherwise}"
+    earlier = sum(file.damage is not None and file.status != INDEXED for file in report.files)
+    if earlier:
+        yield f"indexed earlier with losses or assumptions: {counted(earlier, 'file')}, which -v lists"
     named = [file for file in report.of(SKIPPED) if file.found_as]
     if named:
         many = counted(len(named), "file keeps its name", "files keep their names")
@@ -181,19 +198,20 @@ def _kept(report: IndexReport) -> Iterator[str]:
         yield f"{many}, which -v lists: {named[0].video} is not renamed to {named[0].found_as}{more}"
 
 
-def _reserved(report: IndexReport, verbose: bool) -> Iterator[str]:
-    """Files with losses or assumptions, and those that gave nothing; of earlier runs only their number."""
-    damaged = [file for file in report.files if file.damage]
-    told = [file for file in damaged if verbose or file.status == INDEXED]
+def _reserved(report: IndexReport, nothing: list[tuple[str, str]], verbose: bool) -> Iterator[str]:
+    """Files with losses or assumptions, those of earlier runs only with `verbose`, and what gave nothing.
+
+    Args:
+        nothing: paths that hold no video, and why.
+    """
+    told = [file for file in report.files if file.damage and (verbose or file.status == INDEXED)]
     for title, files in (("read, with losses or assumptions", told), ("not indexed", report.of(FAILED))):
         if files:
             yield f"{title}:"
         for file in files:
             note = str(file.damage or file.note)
             yield f"  {note}" if file.path in note else f"  {file.path}: {note}"
-        if files is told and len(damaged) > len(told):
-            earlier = counted(len(damaged) - len(told), "file")
-            yield f"indexed earlier with losses or assumptions: {earlier}, which -v lists"
+    yield from (f"  {path}: {note}" for path, note in nothing)
 
 
 def _networks(report: IndexReport, verbose: bool) -> Iterator[str]:

@@ -55,6 +55,7 @@ INCOMPLETE = 3
     is_flag=True,
     help="Also list unchanged files, the networks' number formats and the time of each stage.",
 )
+@click.option("-q", "--quiet", is_flag=True, help="Print only what went wrong.")
 @click.option("--model", default=None, help="Embedder of this library from now on. See: panorama models")
 @click.option(
     "--proposer",
@@ -74,6 +75,7 @@ def index_command(
     depth: int | None,
     redo: bool,
     verbose: bool,
+    quiet: bool,
     model: str | None,
     proposer: str | None,
     time_from: str | None,
@@ -91,7 +93,9 @@ def index_command(
     """
     if sum([fps is not None, every is not None, quick]) > 1:
         raise click.UsageError("give one of --fps, --every and --quick")
-    told = IndexTold(as_json, verbose)
+    if verbose and quiet:
+        raise click.UsageError("--verbose and --quiet contradict each other: give one of them")
+    told = IndexTold(as_json, verbose, quiet)
     library = opened(ctx, may_be_new=True)
     settings = named(_profile(library), fps, every, quick, zoom)
     recording = recording_rule(library, time_from, zone, camera_from)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import importlib
 import os
@@ -19,7 +20,7 @@ from panorama import waits
 from panorama.cli.given import FilePath
 from panorama.cli.memory import want_of_memory
 from panorama.commands import command, using
-from panorama.errors import PanoramaError, paths_told, unknown
+from panorama.errors import PanoramaError, near, paths_told
 from panorama.lines import one_line
 
 INTERRUPTED = 130
@@ -60,6 +61,24 @@ _COMMANDS = {
 OF_ITS_OWN = "demo"
 """The command that creates its own library and accepts none."""
 
+
+_ELSEWHERE = {
+    "list": ("videos", "entities"),
+    "ls": ("videos", "entities"),
+    "show": ("info", "videos", "entities"),
+    "status": ("info",),
+    "search": ("query",),
+    "find": ("query",),
+    "select": ("query",),
+    "export": ("query --out FILE",),
+    "add": ("index", "register"),
+    "delete": ("remove", "drop", "forget"),
+    "rm": ("remove", "drop", "forget"),
+}
+"""Words of other programs -> the commands that do that here."""
+
+_TAKE_AWAY = ("drop", "forget", "remove")
+"""Commands that delete something; they are suggested only for what is nearly their name."""
 
 _WORDS = "panorama.words"
 """Key of the command line's words in the context: click tells only the first letter of an unknown option."""
@@ -104,13 +123,23 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in _COMMANDS and not name.startswith("-"):
-            message = unknown("command", name, _COMMANDS, "panorama --help")
-            raise click.UsageError(message[0].upper() + message[1:], ctx)
+            raise click.UsageError(_no_command(name), ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
+
+
+def _no_command(name: str) -> str:
+    """The message for a word that is no command: commands of its meaning, else of a similar name."""
+    see = "See: panorama --help"
+    if meant := _ELSEWHERE.get(name.lower()):
+        commands = [f"panorama {words}: {_COMMANDS[words.split()[0]][1]}" for words in meant]
+        return "\n  ".join([f"No command {name!r}. For that there is:", *commands]) + f"\n{see}"
+    nearly = difflib.get_close_matches(name.lower(), _TAKE_AWAY, cutoff=0.8)
+    choices = [known for known in _COMMANDS if known not in _TAKE_AWAY or known in nearly]
+    return f"No command {name!r}.{near(name, choices, 0.7)} {see}"
 
 
 LIBRARY_HELP = "The library's directory. Default: $PANORAMA_LIBRARY, else ./panorama-library."

@@ -9,7 +9,8 @@ import click
 
 from panorama.cli.common import json_option, opened, print_data, print_rows, say, uris_of
 from panorama.cli.given import FilePath, Seconds
-from panorama.lines import clock, one_line
+from panorama.commands import command_of
+from panorama.lines import clock, counted, one_line
 from panorama.picture_files import check_picture
 from panorama.shown.why import Why
 from panorama.shown.why_picture import write_why
@@ -36,7 +37,7 @@ def why_command(
     out: str | None,
     as_json: bool,
 ) -> None:
-    """Explain why a track was accepted for an entity, or why not: scores, thresholds, runner-up.
+    """Explain why a track was accepted for an entity, or why not: scores, thresholds, the next best entity.
 
     \b
     panorama why blue-van gate/morning.mp4 --at 2.5 --out why.jpg
@@ -70,7 +71,7 @@ def print_why(why: Why) -> None:
     click.echo(one_line(f"{why.entity}  {why.video}  {span}  track {why.track_id}"))
     click.echo(one_line(why.reason))
     click.echo()
-    named = {"example": why.exemplar, "runner-up": why.runner_up, "look-alike": why.look_alike,
+    named = {"example": why.exemplar, "next best": why.runner_up, "look-alike": why.look_alike,
              "denied": why.denied}  # fmt: skip
     rows = [
         [kind, found.entity, found.source, f"{found.similarity:.3f}", _score(found.score), found.band]
@@ -83,9 +84,18 @@ def print_why(why: Why) -> None:
     print_rows(["exit", "score", "rejected below", "accepted from", "band"], steps, False)
     click.echo()
     click.echo(f"best crop {why.crop_id}, frame {why.frame}, {clock(why.seconds)}")
-    click.echo(f"model {why.model} {why.model_hash}, exits: {why.exits}")
+    exits = f"{counted(why.exits, 'exit')}, depths of the network at which it may decide"
+    click.echo(f"model {why.model} {why.model_hash[:12]}; {exits}")
     if why.tracks_there > 1:
         click.echo(f"{why.tracks_there} tracks are there; this one fits best")
+    click.echo(one_line(_advice(why)))
+
+
+def _advice(why: Why) -> str:
+    """What to do if the decision is wrong or open. To confirm what is accepted anyway would gain nothing."""
+    yes = f"if it is {why.entity}: {command_of('register', why.entity, f'--track {why.track_id}')}"
+    no = f"if it is not {why.entity}: {command_of('register', why.entity, f'--not --track {why.track_id}')}"
+    return {"accepted": no, "rejected": yes}.get(why.band, f"{yes}; {no}")
 
 
 def _score(value: float | None) -> str | None:

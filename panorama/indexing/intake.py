@@ -10,6 +10,7 @@ from panorama.cameras.recording import BY_HAND
 from panorama.errors import VideoError
 from panorama.indexing.outcomes import (
     KNOWN_CONTENT,
+    NOT_BEGUN,
     OWN_CLIP,
     SKIPPED,
     UNCHANGED,
@@ -36,6 +37,9 @@ from panorama.video import (
 )
 from panorama.video.faults import was_unreachable
 from panorama.video.own_clips import is_own_clip
+
+NEW_SECONDS = 600
+"""For so long an empty file counts as one in which a recording is about to begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +155,8 @@ class Intake:
         check_name(own)
         uri = str(own)
         mark = FileMark.of(video.path)
+        if not video.named and _is_not_begun(mark):
+            return FileOutcome(str(video.path), "", SKIPPED, note=NOT_BEGUN, reason=Reason.NOT_BEGUN)
         known = self._store.known_file(uri)
         sample = content_sample(mark)
         if known is not None and self._is_unchanged(known, mark.state, sample):
@@ -295,6 +301,12 @@ class Intake:
     def _is_deeper(self, known: KnownFile) -> bool:
         """Whether this is a quick look, which replaces nothing, and the content has other settings."""
         return self._indexer.settings.keyframes_only and known.settings_hash != self._settings_hash
+
+
+def _is_not_begun(mark: FileMark) -> bool:
+    """Whether a file is empty and new: a recorder creates its next file some time before it writes."""
+    age_seconds = abs(time.time() - mark.mtime_ns / 1e9)
+    return mark.node is not None and not mark.size and age_seconds < NEW_SECONDS
 
 
 def _is_older(known: KnownFile, video: FoundVideo) -> bool:

@@ -18,7 +18,7 @@ from panorama.cameras.recording import (
 )
 from panorama.commands import command
 from panorama.errors import VideoError
-from panorama.lines import shell_word
+from panorama.lines import shell_word, some
 from panorama.store import Recorded, Store
 from panorama.video import Found, FoundVideo, VideoReader
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 INDEXED, SKIPPED, FAILED = "indexed", "skipped", "failed"
 UNCHANGED = "unchanged since it was indexed"
 KNOWN_CONTENT = "the same content is indexed already"
+NOT_BEGUN = "empty, and so new that a recorder may have just begun it; the next run looks again"
 OWN_CLIP = "a clip that Panorama cut out of a video; to index it, name the file itself"
 
 
@@ -40,6 +41,7 @@ class Reason(StrEnum):
     DEEPER = "deeper"
     KNOWN_CONTENT = "known_content"
     OWN_CLIP = "own_clip"
+    NOT_BEGUN = "not_begun"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,16 @@ class IndexReport:
     pictures: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     damaged: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        # A notebook prints it: what became of every file would fill pages.
+        counts = {status: len(self.of(status)) for status in (INDEXED, SKIPPED, FAILED)}
+        wrong = {"missing": self.missing, "empty": self.empty}
+        told = [f"{name}={count}" for name, count in counts.items()]
+        told += [f"{name}=<{some(paths, 2)}>" for name, paths in wrong.items() if paths]
+        lines = {"damaged": self.damaged, "warnings": self.warnings}
+        told += [f"{name}={len(texts)}" for name, texts in lines.items() if texts]
+        return f"IndexReport({', '.join(told)})"
 
     @classmethod
     def of_nothing(cls, found: Found) -> IndexReport:

@@ -95,9 +95,7 @@ def _hdbscan(distance: NDArray[np.float64]) -> NDArray[np.int64]:
     try:
         from sklearn.cluster import HDBSCAN
     except ImportError as exc:
-        raise MissingExtra(
-            "clustering tracks needs scikit-learn: pip install 'panorama-video[train]'"
-        ) from exc
+        raise MissingExtra("clustering tracks needs scikit-learn: pip install scikit-learn") from exc
     # Take leaves, not the most stable branches: two vans in one cluster are worse than one van in two.
     method = HDBSCAN(metric="precomputed", min_cluster_size=2, cluster_selection_method="leaf", copy=True)
     return np.asarray(method.fit_predict(distance), np.int64)

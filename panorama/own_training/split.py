@@ -116,11 +116,25 @@ def divided(pictures: Sequence[Picture], seed: int) -> list[str]:
     parts = [_usable(p, part_of[p.thing]) for p in pictures]
     counts = _counts(pictures, parts)
     if min(counts) < 2:
-        raise UsageError(
-            f"too few things are seen more than once: {counts[0]} to learn from, {counts[1]} to choose by, "
-            f"{counts[2]} to judge by; 2 of each are needed; add footage, folders, or widen the query"
-        )
+        raise UsageError(_too_few(pictures, counts))
     return parts
+
+
+def _too_few(pictures: Sequence[Picture], counts: tuple[int, int, int]) -> str:
+    """The message if too few things are seen twice, with how many have a single picture.
+
+    Args:
+        counts: see `_counts`.
+    """
+    of_each = Counter(picture.thing for picture in pictures)
+    single = sum(number == 1 for number in of_each.values())
+    what = "thing" if any(picture.clip for picture in pictures) else "folder"
+    told = f"; {single} of {counted(len(of_each), what)} have only one picture" if single else ""
+    return (
+        f"too few things are seen more than once: {counts[0]} to learn from, {counts[1]} to choose by, "
+        f"{counts[2]} to judge by; 2 of each are needed, that is {LEAST_THINGS} with two pictures or more"
+        f"{told}; add pictures, footage, folders, or widen the query"
+    )
 
 
 def _usable(picture: Picture, part: str) -> str:

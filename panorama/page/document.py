@@ -38,6 +38,12 @@ EFFECT = (
 )
 """What marks do, by decisions 64 and 65."""
 
+UNNAMED = (
+    "These rows name no entity. Say yes to the hits that show one thing, and write its name above the hits."
+    " The command that registers it stands at the end of the page. Then take back all marks, and go on with"
+    " the next thing."
+)
+
 _BUTTONS = (
     '<div class="marks">'
     '<button type="button" class="say-yes" data-say="yes" aria-pressed="false">Yes</button>'
@@ -228,6 +234,8 @@ def _remarks(result: Result, hits: int, tiles: Sequence[Tile]) -> list[str]:
             f"These are the first {len(tiles)} of {hits} hits, in the order of the answer. For all of them, "
             f"write the page with --page-hits {hits} (Library.page: most={hits}), or narrow the query."
         )
+    if any(tile.mark is not None and not tile.hit.entity for tile in tiles):
+        told.append(UNNAMED)
     if result.uncertain:
         told.append(told_on_page(result.uncertain, result.sql, result.uncertain_of))
     return told
@@ -283,6 +291,8 @@ def _facts(tile: Tile) -> str:
     }
     if tile.clock:
         lines["when clock"] = tile.clock
+    if hit.thing():
+        lines["id"] = hit.thing()
     return "".join(f'<p class="{name}">{line}</p>' for name, line in lines.items())
 
 

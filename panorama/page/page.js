@@ -150,8 +150,6 @@
 
   const commands = () => {
     const marked = tiles.filter((tile) => marks.has(tile.id));
-    by("name-label").hidden = !marked.some((tile) => !tile.dataset.entity);
-
     const told = new Map(); // head of a command -> [tail, what it names]
     for (const mark of ["yes", "no"]) {
       for (const tile of marked) {
@@ -167,7 +165,8 @@
     by("commands").textContent = lines.join("\n");
     by("commands-box").hidden = !lines.length;
     by("nothing").hidden = lines.length > 0;
-    by("nothing").textContent = marked.length ? "What is marked has no name yet." : "Nothing is marked yet.";
+    by("nothing").textContent = !marked.length ? "Nothing is marked yet."
+      : "What is marked has no name yet: write one at the top of the hits.";
     by("copied").textContent = "";
   };
 
@@ -294,6 +293,7 @@
   by("bands-label").hidden = bands.length < 2;
   by("doubtful-label").hidden = !bands.some((band) => band !== "none");
   by("entities-label").hidden = data.entities.length < 2;
+  by("name-label").hidden = !tiles.some((tile) => tile.dataset.kind && !tile.dataset.entity);
   list.classList.add("live");
   document.querySelector(".bar").hidden = !tiles.length;
   by("tell").hidden = !tiles.length;

@@ -23,10 +23,14 @@ if TYPE_CHECKING:
     from panorama.store import Exemplar
 
 NEAREST = 8
-"""Number of other entities whose score is computed to find the runner-up: those with the nearest examples."""
+"""Number of other entities whose score is computed to find the next best: those with the nearest examples."""
 
 _TRACK = "SELECT video, start_time, end_time FROM tracks WHERE track_id = ? AND ($2 IS NULL OR video = $2)"
 _CROPS = "SELECT crop_id, frame, time FROM crops WHERE track_id = ? AND video = ? ORDER BY crop_id"
+_FILES = (
+    "SELECT uri, start_clock FROM videos"
+    " WHERE video = (SELECT min(video) FROM tracks WHERE track_id = ?) OR video = $2"
+)
 _OF_CROP = "SELECT track_id FROM crops WHERE crop_id = ?"
 _AT_TIME = "SELECT track_id FROM tracks WHERE video = ? AND start_time <= $2 AND $2 < end_time ORDER BY 1"
 _AT_FRAME = "SELECT track_id FROM tracks WHERE video = ? AND start_frame <= $2 AND $2 < end_frame ORDER BY 1"
@@ -185,7 +189,15 @@ class _Account:
         score, floor = calibration.score(np.array([value, calibration.near_in_video * value])).tolist()
         track_id = int(looked.track_ids[row])
         video, start, _ = _one(self._library, _TRACK, [track_id, None], f"no track {track_id}")
-        return Beside(video, track_id, start, score, floor, bool(here[row]))
+        apart = bool(here[row]) and self._days_unread(video)
+        return Beside(video, track_id, start, score, floor, bool(here[row]), apart)
+
+    def _days_unread(self, other: str) -> bool:
+        """Whether the names of this track's video and another tell different days, and no time was read."""
+        from panorama.cameras.unread import of_different_days  # most queries need nothing that reads video
+
+        files = self._library.query(_FILES, [int(self._track[0]), other]).fetchall()
+        return all(start is None for _, start in files) and of_different_days([uri for uri, _ in files])
 
     def _normalised(self, name: str, exit: int) -> NDArray[np.float32]:
         looked = self._matcher.second_look(name, exit, self._track)

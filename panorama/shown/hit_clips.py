@@ -15,11 +15,21 @@ from panorama.errors import LibraryWriteError, UnknownVideo, UsageError, VideoEr
 from panorama.shown.hit_frames import file_of_hit
 from panorama.shown.hits import CLIP_MARGIN_SECONDS, Drawn, Hit, sifted
 from panorama.shown.track_boxes import Box, TrackBoxes
-from panorama.store.files.outputs import check_output, refuse_own_files
+from panorama.store.files.outputs import OTHERS, check_output, refuse_own_files
 
 MERGE_GAP_SECONDS = 2.0
 NAME_BYTES = 240
 """Limit for a clip's name: file systems allow 255 bytes, and while it is written its name is longer."""
+
+
+def check_clips(folder: Path) -> None:
+    """Raise UsageError if a folder for clips has the name of a file, or is among a library's own files."""
+    refuse_own_files(folder)
+    if folder.suffix.lower() in OTHERS and not folder.is_dir():
+        raise UsageError(
+            f"clips are written into a folder, each with a name of its own, and {folder} is named as a file;"
+            f" name a folder, such as {folder.with_suffix('')}"
+        )
 
 
 def write_clips(
@@ -33,10 +43,10 @@ def write_clips(
         tracks: returns the boxes of a track in every frame, for hits that are a stretch of one.
 
     Raises:
-        UsageError: the folder is among a library's own files.
+        UsageError: see `check_clips`.
         LibraryWriteError: the folder or a clip cannot be written.
     """
-    refuse_own_files(folder)
+    check_clips(folder)
     missing = [place for place in (folder, *folder.parents) if not os.path.exists(place)]  # noqa: PTH110
     try:
         folder.mkdir(parents=True, exist_ok=True)

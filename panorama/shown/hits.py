@@ -63,6 +63,13 @@ class Hit:
         """Its entity and how sure it is, in one line."""
         return "  ".join(part for part in (self.entity, self.sure()) if part)
 
+    def thing(self) -> str:
+        """The crop or track that it is about, as 'track 8589934614'; '' if it names neither."""
+        for kind, number in (("crop", self.crop_id), ("track", self.track_id)):
+            if number is not None:
+                return f"{kind} {number}"
+        return ""
+
     def sure(self) -> str:
         """How sure it is: those of score, band and similarity that it has."""
         parts = [] if self.score is None else [f"{self.score:.2f}"]

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.lettering import draw_text, lettering_remarks, text_width
+from panorama.lettering import lettering_remarks
 from panorama.lines import clock, counted
-from panorama.picture_files import MOST_SIDE, check_picture, check_size, write_picture
+from panorama.picture_files import check_picture, write_picture
+from panorama.shown.grid import Line, Tile, check_fits, fitted, grid
 from panorama.shown.hit_frames import NoFrame, frames_of, stamps_of
 from panorama.shown.hits import Drawn, Hit, sifted
 from panorama.shown.track_boxes import TrackBoxes
 
-TILE_WIDTH, TILE_HEIGHT, CAPTION_HEIGHT = 320, 200, 34
-CLOCK_HEIGHT = 15
-"""Extra height of captions if the time of day of any hit is known."""
-GAP = 6
-"""Pixels between two tiles, and around all of them."""
-ACROSS = 4
-"""Tiles in a row."""
 MOST = 24
 """Default number of tiles on a sheet."""
-_PAPER, _INK, _DIM, _BOX = (24, 24, 27), (240, 240, 240), (160, 160, 165), (80, 220, 120)
 
 
 def choose(hits: Sequence[Hit], limit: int) -> list[Hit]:
@@ -56,12 +48,6 @@ def choose(hits: Sequence[Hit], limit: int) -> list[Hit]:
     left = limit - len(kept)
     kept += [rest[(2 * n + 1) * len(rest) // (2 * left)] for n in range(left)]
     return [hits[n] for n in sorted(kept)]
-
-
-@dataclass(slots=True)
-class _Tile:
-    hit: Hit
-    picture: NDArray[np.uint8]
 
 
 def write_sheet(
@@ -93,64 +79,53 @@ def write_sheet(
     report = Drawn()
     timed, report.failed = sifted(hits, Hit.untimed)
     shown = _boxed(choose(timed, limit), tracks)
-    _check_fits(out, len(shown), any(clocked(hit, started or {}) for hit in shown))
+    captions = [_lines(hit, started or {}) for hit in shown]
+    check_fits(out, captions, "hits")  # before any frame is read
     frames = frames_of(shown, paths, {} if tracks is None else stamps_of(shown, tracks))
-    found = {n: it if isinstance(it, NoFrame) else _tile(shown[n], it) for n, it in frames}
-    tiles = _tiles([(shown[n], found[n]) for n in range(len(shown))], stored, report)
-    clocks = [clocked(tile.hit, started or {}) for tile in tiles]
-    cell_height = _cell_height(any(clocks))
-    sheet = np.full((*_size(len(tiles), cell_height), 3), _PAPER, np.uint8)
-    for i, tile in enumerate(tiles):
-        y, x = GAP + (i // ACROSS) * (cell_height + GAP), GAP + (i % ACROSS) * (TILE_WIDTH + GAP)
-        sheet[y : y + TILE_HEIGHT, x : x + TILE_WIDTH] = tile.picture
-        _caption(sheet, tile.hit, clocks[i], x, y + TILE_HEIGHT)
-    if not tiles:
-        told = f"none of {counted(len(hits), 'hit')} could be drawn" if hits else "no hits"
-        draw_text(sheet, told, (20, 60), 0.8, _INK)
-    report.warnings = lettering_remarks(name for tile in tiles for name in (tile.hit.entity, tile.hit.video))
+    found = {n: it if isinstance(it, NoFrame) else fitted(it, shown[n].box_xyxy) for n, it in frames}
+    drawn = _pictures([(shown[n], found[n]) for n in range(len(shown))], stored, report)
+    tiles = [Tile(picture, captions[n]) for n, picture in drawn.items()]
+    told = f"none of {counted(len(hits), 'hit')} could be drawn" if hits else "no hits"
+    sheet = grid(tiles, told)
+    names = [name for n in drawn for name in (shown[n].entity, shown[n].video)]
+    report.warnings = lettering_remarks(names)
     write_picture(sheet, out)
     return report
 
 
-def _cell_height(has_clock: bool) -> int:
-    """Height of a tile with its caption."""
-    return TILE_HEIGHT + CAPTION_HEIGHT + (CLOCK_HEIGHT if has_clock else 0)
-
-
-def _size(count: int, cell_height: int) -> tuple[int, int]:
-    """Height and width of a sheet of so many tiles."""
-    rows, used = max(1, -(-count // ACROSS)), min(ACROSS, max(1, count))
-    return rows * (cell_height + GAP) + GAP, used * (TILE_WIDTH + GAP) + GAP
-
-
-def _check_fits(out: Path, count: int, has_clock: bool) -> None:
-    """Refuse a sheet that is too large for its format, before any frame is read."""
-    cell_height = _cell_height(has_clock)
-    height, width = _size(count, cell_height)
-    rows = (MOST_SIDE.get(out.suffix.lower(), height) - GAP) // (cell_height + GAP)
-    check_size(out, width, height, f", or draw at most {rows * ACROSS} of the {count} hits")
-
-
-def _tiles(
-    made: Sequence[tuple[Hit, _Tile | NoFrame]],
+def _pictures(
+    made: Sequence[tuple[Hit, NDArray[np.uint8] | NoFrame]],
     stored: Callable[[Hit], NDArray[np.uint8] | None],
     report: Drawn,
-) -> list[_Tile]:
-    """The tiles, in order; a hit without a frame gets its stored picture, if any. Fills in the report."""
-    tiles = []
-    for hit, one in made:
+) -> dict[int, NDArray[np.uint8]]:
+    """The pictures of the tiles, by the number of the hit; a hit without a frame gets its stored picture.
+
+    Hits without any are left out. Fills in the report.
+    """
+    found = {}
+    for number, (hit, one) in enumerate(made):
         kept = stored(hit) if isinstance(one, NoFrame) else None
-        if isinstance(one, _Tile):
-            tiles.append(one)
+        if not isinstance(one, NoFrame):
+            found[number] = one
         elif kept is not None:
-            tiles.append(_tile(replace(hit, box_xyxy=None), kept))
+            found[number] = fitted(kept)
             report.without_frame.append(one.error)
         else:
             report.failed.append(one.error)
-    report.drawn = len(tiles)
+    report.drawn = len(found)
     report.failed = list(dict.fromkeys(report.failed))
     report.without_frame = list(dict.fromkeys(report.without_frame))
-    return tiles
+    return found
+
+
+def _lines(hit: Hit, started: Mapping[str, datetime]) -> tuple[Line, ...]:
+    """The caption of a hit; its id is what `register --track` and `--crop` take."""
+    end = "" if hit.end_seconds is None else f" - {clock(hit.end_seconds)}"
+    return (
+        Line(hit.entity, hit.sure(), 1 / 3),
+        Line(hit.video, f"{clock(hit.time_seconds)}{end}"),
+        Line("", clocked(hit, started), right=hit.thing()),
+    )
 
 
 def clocked(hit: Hit, started: Mapping[str, datetime]) -> str:
@@ -174,48 +149,3 @@ def _boxed(hits: Sequence[Hit], tracks: TrackBoxes | None) -> list[Hit]:
             hit = replace(hit, frame=view[0], box_xyxy=view[1])
         out.append(hit)
     return out
-
-
-def _tile(hit: Hit, rgb: NDArray[np.uint8]) -> _Tile:
-    """A hit in its frame (H, W, 3)."""
-    height, width = rgb.shape[:2]
-    factor = min(TILE_WIDTH / width, TILE_HEIGHT / height)
-    size = (max(1, round(width * factor)), max(1, round(height * factor)))
-    small = cv2.resize(rgb, size, interpolation=cv2.INTER_AREA)
-    if hit.box_xyxy is not None:
-        x1, y1, x2, y2 = (round(c * factor) for c in hit.box_xyxy)
-        cv2.rectangle(small, (x1, y1), (x2 - 1, y2 - 1), (0, 0, 0), 3, cv2.LINE_AA)
-        cv2.rectangle(small, (x1, y1), (x2 - 1, y2 - 1), _BOX, 1, cv2.LINE_AA)
-    tile = np.zeros((TILE_HEIGHT, TILE_WIDTH, 3), np.uint8)
-    y, x = (TILE_HEIGHT - size[1]) // 2, (TILE_WIDTH - size[0]) // 2
-    tile[y : y + size[1], x : x + size[0]] = small
-    return _Tile(hit, tile)
-
-
-def _caption(sheet: NDArray[np.uint8], hit: Hit, clock_text: str, x: int, y: int) -> None:
-    end = "" if hit.end_seconds is None else f" - {clock(hit.end_seconds)}"
-    lines = (
-        (hit.entity, hit.sure(), 1 / 3, 14, 0.45, _INK),
-        (hit.video, f"{clock(hit.time_seconds)}{end}", 1.0, 29, 0.38, _DIM),
-        ("", clock_text, 1.0, 29 + CLOCK_HEIGHT, 0.38, _DIM),
-    )
-    for name, facts, end_share, down, size, ink in lines:
-        text = beside(name, facts, TILE_WIDTH - 8, size, end_share)
-        draw_text(sheet, text, (x + 4, y + down), size, ink)
-
-
-def beside(name: str, facts: str, room: int, size: float, end_share: float = 1 / 3) -> str:
-    """A name and facts about it within `room` pixels: the name is shortened, the facts stay.
-
-    Args:
-        size: of the letters, as in `draw_text`.
-        end_share: how much of the remaining name is its end, which distinguishes `van-1` from `van-2`; 1 for
-            paths.
-    """
-    for kept in range(len(name), -1, -1):
-        tail = int(kept * end_share)
-        cut = name if kept == len(name) else f"{name[: kept - tail]}...{name[len(name) - tail :]}"
-        text = "  ".join(part for part in (cut, facts) if part)
-        if text_width(text, size) <= room:
-            return text
-    return facts

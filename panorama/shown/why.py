@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.commands import command
 from panorama.errors import UsageError
 from panorama.lines import clock
 
@@ -90,6 +91,8 @@ class Beside:
         score: its own, without examples that were cut from it.
         floor: the lowest score that is close enough to it.
         same_scene: whether it lies in the scene itself.
+        unread_days: whether no time is known of its video nor of the track's, and their names look like
+            recording times of different days, which are different scenes.
     """
 
     video: str
@@ -98,6 +101,7 @@ class Beside:
     score: float
     floor: float
     same_scene: bool = True
+    unread_days: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,15 +215,21 @@ def _border_text(why: Why) -> str:
             f"Uncertain {where}: score {last.score:.3f} lies between {last.low:.3f}, below which it is"
             f" rejected, and {border:.3f}, from which it is accepted."
         )
-    best, score = f"the best track of {why.entity!r}", why.best_score
+    best, score, advice = f"the best track of {why.entity!r}", why.best_score, ""
     if why.beside is not None and why.beside.floor >= last.floor:
         since = f"from {clock(why.beside.start_seconds)} on"
         if why.beside.video != why.video:
             since = f"in {why.beside.video} {since}"
         of = "of its scene" if why.beside.same_scene else "at its site"
         best, score = f"the best track {of}, {since},", why.beside.score
+        if why.beside.unread_days:
+            advice = (
+                " By their names these videos are of different days, which are not compared in this way; to"
+                f" read such names: {command('clock', '--time-from', 'name')}"
+            )
     return (
         f"Uncertain {where}: by itself it scores {why.alone:.3f} and would be accepted from {last.high:.3f},"
         f" but {best} scores {score:.3f}, not counting examples that were cut from it, and {last.floor:.3f}"
         f" is needed to be near enough to that. Being so far behind lowers its score to {last.score:.3f}."
+        f"{advice}"
     )

@@ -1,4 +1,4 @@
-"""A `Why` comes in; a picture goes out with example, crop and runner-up side by side and scores below."""
+"""A `Why` comes in; a picture of example, crop and next best entity goes out, with the scores below."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RIVAL = (110, 170, 255)
 _MARGIN, _SIDE, _LINE, _BAR_ROW = 24, 264, 19, 44
 _TITLE, _TEXT, _SMALL = 0.8, 0.5, 0.45
 _ELLIPSIS = "..."
-_LEGEND = "line: score of this track, ring: of the runner-up"
+_LEGEND = "line: score of this track, ring: of the next best entity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def _panels(why: Why) -> list[_Panel]:
     if why.runner_up is not None:
         other = why.runner_up
         panels.append(
-            _Panel("runner-up: ", other.entity, other.picture, _BANDS[other.band], _captions(other, True))
+            _Panel("next best: ", other.entity, other.picture, _BANDS[other.band], _captions(other, True))
         )
     if why.denied is not None:
         panels.append(_Panel("denied", "", why.denied.picture, _RIVAL, _captions(why.denied, False)))

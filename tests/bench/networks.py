@@ -7,7 +7,7 @@ entities of eval/ with an example that is found in its frame, and frames per sec
 suppression; for the shipped proposers, and for FastestDet and YOLOX-nano, both trained on all of COCO.
 Embedding: crops per second to each exit with resizing and colour, and for MobileNetV3-small without these.
 Speeds are medians over turns, in each of which every network runs once. Needs
-`pip install 'panorama-video[teachers]'`.
+`pip install onnx onnxruntime`.
 """
 
 from __future__ import annotations

@@ -36,9 +36,9 @@ def read_teacher(path: Path) -> Any:
     """
     try:
         import onnx
-        import onnxruntime  # noqa: F401  # the extra brings both; require both even if only one is used
+        import onnxruntime  # noqa: F401  # require both even if only one is used
     except ImportError as exc:
-        how = "pip install 'panorama-video[teachers]'"
+        how = "pip install onnx onnxruntime"
         raise MissingExtra(f"training the proposer needs a teacher: {how}") from exc
     if not path.is_file():
         raise ModelError(f"no teacher {path}; the data folder holds it as teachers/yolox_nano.onnx")

@@ -44,9 +44,7 @@ class LiteTeacher:
         try:
             from ai_edge_litert.interpreter import Interpreter
         except ImportError as exc:
-            raise MissingExtra(
-                "distilling needs ai-edge-litert: pip install 'panorama-video[teachers]'"
-            ) from exc
+            raise MissingExtra("distilling needs ai-edge-litert: pip install ai-edge-litert") from exc
         if not path.is_file():
             raise ModelError(f"there is no teacher at {path}; the recipe's [teacher] names it")
         self._model: Any = Interpreter(str(path), num_threads=1)

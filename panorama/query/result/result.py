@@ -113,7 +113,7 @@ class Result:
         try:
             import pandas  # noqa: F401
         except ImportError as exc:
-            raise MissingExtra("df() needs pandas: pip install 'panorama-video[pandas]'") from exc
+            raise MissingExtra("df() needs pandas: pip install pandas") from exc
         return to_pandas(self._table, self.types)
 
     def pl(self) -> Any:
@@ -127,7 +127,7 @@ class Result:
         try:
             import polars  # noqa: F401
         except ImportError as exc:
-            raise MissingExtra("pl() needs polars: pip install 'panorama-video[polars]'") from exc
+            raise MissingExtra("pl() needs polars: pip install polars") from exc
         return to_polars(self._table, self.types)
 
     def to_json(self) -> str:

@@ -131,6 +131,13 @@ class Exemplar:
     width: int
     height: int
 
+    @property
+    def kind(self) -> str:
+        """What it is to the entity: 'example', 'look-alike' or 'denied'."""
+        if self.denied:
+            return "denied"
+        return "look-alike" if self.negative else "example"
+
 
 def check_name(name: str) -> str:
     """The name in the form in which it is stored: Unicode NFC, without blanks around it.

@@ -1,0 +1,80 @@
+"""Names that look like recording times, of videos of which no time is read: `index` and `clock` say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Ran
+from fakes import ColoredThings, Thing, write_film
+
+import panorama
+from panorama.cameras.unread import of_different_days
+
+Run = Callable[..., Ran]
+
+TOLD = "like a recording time, such as"
+ADVICE = "panorama clock --time-from name"
+
+
+def film(path: Path, number: int = 0) -> Path:
+    return write_film(path, [Thing("red", 0, 10, left=10 + number)], frames=12)
+
+
+@pytest.fixture
+def cam(tmp_path: Path) -> Path:
+    names = ("dock_20260301-080000", "dock_20260302-080000", "odd", "v1_20261399-0800")
+    for number, name in enumerate(names):
+        film(tmp_path / "cam" / f"{name}.mp4", number)
+    return tmp_path / "cam"
+
+
+def told(ran: Ran) -> list[str]:
+    assert ran.status == 0, ran.err
+    return [line for line in ran.err.splitlines() if TOLD in line]
+
+
+def test_index_says_once_that_names_look_like_times_and_how_they_are_read(run: Run, cam: Path) -> None:
+    """Two days counted as one, whoever came on the second was not found, and nothing said why."""
+    (line,) = told(run("index", "cam", "--model", "color-bands"))
+    assert line.startswith("2 names look like a recording time, such as dock_20260301-080000.mp4,")
+    assert line.endswith(f": {ADVICE}")
+    assert told(run("index", "cam")) == [], "nothing is new"
+    film(cam / "dock_20260303-080000.mp4", 9)
+    (line,) = told(run("index", "cam", "--json"))
+    assert line.startswith("3 names look")
+    read = run(*ADVICE.split()[1:], "--timezone", "UTC")
+    assert "wall-clock time of 3 videos" in read.err and TOLD not in read.err
+    film(cam / "dock_20260304-080000.mp4", 12)
+    assert told(run("index", "cam")) == []
+
+
+@pytest.mark.parametrize("source", ["name", "metadata", "none", "{camera}_%Y%m%d-%H%M%S"])
+def test_who_names_a_source_of_times_hears_nothing(run: Run, cam: Path, source: str) -> None:
+    assert told(run("index", "cam", "--model", "color-bands", "--time-from", source)) == []
+    film(cam / "dock_20260303-080000.mp4", 9)
+    assert told(run("index", "cam")) == [], "the library keeps the source"
+
+
+def test_who_names_only_cameras_still_hears_it(run: Run, cam: Path) -> None:
+    asked = run("index", "cam", "--model", "color-bands", "--camera-from", "{camera}_*")
+    assert len(told(asked)) == 1
+
+
+def test_a_time_set_by_hand_is_known_whatever_the_name_says(
+    tmp_path: Path, fake_proposer: ColoredThings
+) -> None:
+    first, second = (film(tmp_path / f"dock_2026030{day}-080000.mp4", day) for day in (1, 2))
+    with panorama.open(tmp_path / "library", create=True) as library:
+        report = library.index(first, model="color-bands").recording
+        assert report is not None and report.unread == (first.name,)
+        library.date([first.name], start="2026-04-01 08:00", zone="UTC")
+        report = library.index([first, second]).recording
+        assert report is not None and report.unread == (second.name,)
+
+
+def test_days_of_names_differ_where_both_have_one() -> None:
+    assert of_different_days(["a/x_20260301-2300.mp4", "b/20260302T0100.mkv"])
+    assert not of_different_days(["x_20260301-0100.mp4", "x_20260301-2300.mp4"])
+    assert not of_different_days(["x_20260301-0100.mp4", "x.mp4"])
