@@ -166,6 +166,26 @@ def test_where_things_come_back_the_bands_stay_unless_they_are_taken_anyway(
         assert f"leave out {option}" in run("calibrate", "--reset", option).err
 
 
+def test_a_file_that_cannot_be_written_leaves_the_bands_as_they_were(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """The bands applied, and the only word was that the file cannot be written."""
+    films_of_things_that_come_back(tmp_path)
+    assert run("index", "films", "--model", "color-bands").status == 0
+    (tmp_path / "file").write_text("no folder")
+    with panorama.open("panorama-library") as library:
+        shipped = library.calibrations
+    done = run("calibrate", "--anyway", "--out", "file/bands.json")
+    assert done.status == 1 and not done.out
+    assert "file/bands.json cannot be written" in done.err
+    assert "the bands of the library are unchanged. Name another file" in done.err
+    with panorama.open("panorama-library") as library:
+        assert library.calibrations == shipped
+        assert not library.setting(EVIDENCE + measured_with(library.embedder))
+    done = run("calibrate", "--anyway", "--out", "films/0.mp4")
+    assert done.status == 2 and "0.mp4 is a video of the library" in done.err
+
+
 def test_bands_that_lose_most_of_what_was_accepted_are_told_by_entity_and_not_taken(
     run: Callable[..., Ran], tmp_path: Path
 ) -> None:

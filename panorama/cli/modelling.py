@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import click
 from click.core import ParameterSource
 
-from panorama.answering.calibration import check_calibration, write_calibration
-from panorama.cli.common import json_option, opened, print_rows, say, stands_alone, uris_of
+from panorama.cli.common import json_option, opened, print_rows, say, stands_alone
 from panorama.cli.given import FilePath
 from panorama.content import DEFAULT_EMBEDDER, DEFAULT_PROPOSER
 from panorama.errors import ModelError
@@ -101,14 +99,11 @@ def calibrate_command(
     if recall is not None and ctx.get_parameter_source("precision") == ParameterSource.COMMANDLINE:
         raise click.UsageError("give one target: --precision or --recall")
     library = opened(ctx)
-    if out is not None:
-        check_calibration(Path(out), uris_of(library))
-    found = calibrate(library, precision, slack, recall, anyway)
+    found = calibrate(library, precision, slack, recall, anyway, out)
     for line in dict.fromkeys(line for r in found.exits for line in r.warnings):
         say(line)
     _tell_changes(found)
     if out is not None and found.taken:
-        write_calibration(Path(out), [r.calibration for r in found.exits])
         say(f"written to {out}")
     rows = [
         [r.exit, *(round(x, 3) for x in (r.calibration.low, r.calibration.high)),

@@ -9,6 +9,7 @@ import click
 from panorama.cli.common import json_option, opened, print_data, say, stands_alone
 from panorama.commands import command
 from panorama.indexing.profile import remember
+from panorama.indexing.settings import IngestSettings
 from panorama.opening import open_library
 from panorama.tune import SAMPLE_SECONDS, tune
 
@@ -64,10 +65,13 @@ def tune_command(
     report = tune(library, list(paths), seconds=seconds, most_loss=loss, least_speed=speed, tell=say)
     if as_json:
         print_data(json.dumps(report.as_dict(), indent=1, ensure_ascii=False))
+        if report.doubt is not None:
+            say(report.doubt)
     else:
         for line in report.lines():
             click.echo(line)
     if not dry_run:
         with open_library(library.path, create=True) as kept:
             remember(kept, report.profile)
-        say(f"kept: `{command('index')}` uses it for new videos, with --redo also for indexed ones")
+        chosen = "the default" if report.profile.settings == IngestSettings() else "the choice"
+        say(f"kept: `{command('index')}` uses {chosen} for new videos, with --redo also for indexed ones")

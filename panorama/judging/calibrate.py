@@ -20,16 +20,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from panorama.album.examples import embed_examples
-from panorama.answering.calibration import SETTING, has_bands, measured_with, rules_for
+from panorama.answering.calibration import (
+    SETTING,
+    check_calibration,
+    has_bands,
+    measured_with,
+    rules_for,
+    write_calibration,
+)
 from panorama.arguments import checked
 from panorama.commands import command
-from panorama.errors import ModelError, UsageError
+from panorama.errors import LibraryWriteError, ModelError, UsageError
 from panorama.lines import counted
 from panorama.query.matching.decide import POOL_QUANTILE, Calibration, levels_together, normalise, pool
 from panorama.query.matching.matcher import AlbumMatcher
@@ -146,6 +154,7 @@ def calibrate(
     slack: float = 0.0,
     recall: float | None = None,
     anyway: bool = False,
+    out: str | Path | None = None,
 ) -> Calibrated:
     """Set the bands of every exit from the library's own tracks, and keep them in the library.
 
@@ -158,13 +167,19 @@ def calibrate(
         slack: widens the uncertain band on both sides, in units of score.
         recall: target in place of `precision`: the share of examples by which their own track is accepted.
         anyway: keep the bands, whatever speaks against them.
+        out: a file to write the bands to, in the form that models ship, if the library keeps them. If it
+            cannot be written, the library stays as it was.
 
     Raises:
-        UsageError: a target is out of range, two targets are given, or there are too few tracks to learn
-            from.
+        UsageError: a target is out of range, two targets are given, there are too few tracks to learn from,
+            or the file is not one for a calibration.
         ModelError: the model ships with a malformed calibration.
+        LibraryWriteError: the library or the file cannot be written.
     """
     _check_aims(precision, slack, recall)
+    if out is not None:
+        check_calibration(Path(out), library.videos().column("uri").to_pylist())
+    library.check_writable()  # now, not after the measuring
     rules = rules_for(library.embedder)
     crops = _Crops.read(library)
     examples = _examples(crops)
@@ -189,8 +204,18 @@ def calibrate(
     found = {EVIDENCE + measured: [r.evidence.as_dict() for r in exits]}
     if taken:
         found[SETTING + measured] = [r.calibration.as_dict() for r in exits]
+    if taken and out is not None:
+        _write_first(Path(out), [r.calibration for r in exits])
     library.change_settings(lambda kept: found)
     return Calibrated(tuple(exits), changes, doubts, taken)
+
+
+def _write_first(out: Path, calibrations: Sequence[Calibration]) -> None:
+    """Write the file before the library takes the bands, so that an error means that nothing has changed."""
+    try:
+        write_calibration(out, calibrations)
+    except LibraryWriteError as exc:
+        raise LibraryWriteError(f"{exc}; the bands of the library are unchanged. Name another file") from exc
 
 
 def _check_aims(precision: float, slack: float, recall: float | None) -> None:

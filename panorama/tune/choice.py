@@ -27,6 +27,9 @@ NETWORKS = ("propose",)
 SPREAD = ("decode",)
 """Stages that use many cores at once, and so do not set the pace alone."""
 
+APART = 0.2
+"""A prediction holds if it differs from the measured speed by at most this share of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Timed:
@@ -145,10 +148,11 @@ class Trial:
 
     Attributes:
         settings: the setting.
-        predicted_speed: predicted before the run; None for the runs that the prediction is based on.
-        measured_speed: seconds of video per second.
+        predicted_speed: predicted at the time of the runs; None for the runs that the prediction is based on.
+        measured_speed: seconds of video per second, in the fastest of its runs.
         loss: share of the densest setting's answers that it lacks, see `sample.loss_between`.
         otherwise: share of reviewed answers that it contradicts; None if there are too few of them.
+        runs: how often it was run. Speeds of settings with one run come from different moments.
     """
 
     settings: IngestSettings
@@ -156,6 +160,21 @@ class Trial:
     measured_speed: float
     loss: float
     otherwise: float | None = None
+    runs: int = 1
+
+    @property
+    def ratio(self) -> float | None:
+        """Predicted over measured speed; None for the runs that the prediction is based on."""
+        return None if self.predicted_speed is None else self.predicted_speed / self.measured_speed
+
+    @property
+    def as_predicted(self) -> bool:
+        """Whether the measured speed bears out the prediction."""
+        return self.ratio is None or abs(self.ratio - 1) <= APART
+
+    def gains_on(self, other: Trial) -> bool:
+        """Whether it measured faster than the other setting, or loses less."""
+        return self.measured_speed > other.measured_speed or self.loss < other.loss
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -167,6 +186,8 @@ class Trial:
             "depth": self.settings.depth,
             "predicted_speed": predicted,
             "measured_speed": round(self.measured_speed, 3),
+            "ratio": None if self.ratio is None else round(self.ratio, 4),
+            "runs": self.runs,
             "loss": round(self.loss, 4),
             "reviewed_otherwise": None if self.otherwise is None else round(self.otherwise, 4),
         }

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from panorama.commands import command
 from panorama.indexing.profile import Profile, describe
 from panorama.indexing.settings import Work
 from panorama.lines import counted
-from panorama.tune.choice import USUAL, CostModel, Trial, on_the_front
+from panorama.tune.choice import APART, USUAL, CostModel, Trial, on_the_front
 from panorama.tune.reviewed import LEAST_REVIEWED, Review
 from panorama.tune.sample import Decoded, Stretch
 
-HEAD = "   a second  pixels  crops  exits  predicted  measured   loss"
+HEAD = "   a second  pixels  crops  exits  predicted  measured  runs   loss"
 REVIEWED = "  reviewed"
 """One more column, if reviewed answers count."""
 
@@ -46,6 +47,8 @@ class TuneReport:
         trials: every setting that was run, slowest first.
         things: number of things that the loss is averaged over.
         profile: the choice; its speeds come from runs of its own.
+        rejected: the setting that the predictions spoke for, if it is not the choice because it measured no
+            faster than the default and loses no less; else None.
         review: the reviewed answers in the sample.
     """
 
@@ -57,12 +60,33 @@ class TuneReport:
     trials: tuple[Trial, ...]
     things: int
     profile: Profile
+    rejected: Profile | None
     review: Review
 
     @property
     def ratio(self) -> float:
         """Predicted over measured speed of the choice."""
         return self.profile.predicted_speed / self.profile.measured_speed
+
+    @property
+    def doubt(self) -> str | None:
+        """A line if settings measured otherwise than predicted, and what to do about it; else None.
+
+        Only settings that were timed in turn count: the others were run once, at different moments.
+        """
+        apart = [t for t in self.trials if t.runs > 1 and not t.as_predicted]
+        if not apart:
+            return None
+        told = "; ".join(f"{describe(t.settings)}: ratio {t.ratio:.2f}" for t in apart)
+        return (
+            f"predicted and measured speeds are more than {APART:.0%} apart, also when timed once more"
+            f" ({told}). Other work on this computer may be why: run {command('tune')} again when it is idle"
+        )
+
+    @property
+    def usual(self) -> Trial:
+        """The settings that `index` uses without a profile."""
+        return next(trial for trial in self.trials if trial.settings == USUAL)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -86,6 +110,9 @@ class TuneReport:
             "trials": [{**trial.as_dict(), "front": trial in front} for trial in self.trials],
             "profile": self.profile.as_dict(),
             "ratio": round(self.ratio, 4),
+            "default": self.usual.as_dict(),
+            "rejected": None if self.rejected is None else self.rejected.as_dict(),
+            "doubt": self.doubt,
         }
 
     def lines(self) -> list[str]:
@@ -103,23 +130,29 @@ class TuneReport:
             f"(ratio {self.ratio:.2f}), {profile.loss:.1%} of answers lost",
             "work for a second of video, ms: "
             + ", ".join(f"{name} {seconds * 1000:.1f}" for name, seconds in stages),
-            *self._against_usual(),
+            self._against_usual(),
+            *([] if self.doubt is None else [self.doubt]),
             *self._shallow(),
             *(f"not in the sample: {note}" for note in self.unread),
         ]
 
-    def _against_usual(self) -> Iterator[str]:
-        """What the choice gains and loses compared with the settings that `index` uses without a profile."""
-        usual = next((trial for trial in self.trials if trial.settings == USUAL), None)
-        if usual is None:
-            return
+    def _against_usual(self) -> str:
+        """What the choice gains and loses compared with the default, or why the default is the choice."""
+        usual, other = self.usual, self.rejected
+        if other is not None:
+            return (
+                f"this is the default: {describe(other.settings)} was predicted at "
+                f"{other.predicted_speed:.1f}x, but measured {other.measured_speed:.1f}x, no faster than the "
+                f"default's {usual.measured_speed:.1f}x, and its loss of {other.loss:.1%} is no smaller than "
+                f"the default's {usual.loss:.1%}"
+            )
         if self.profile.settings == USUAL:
-            yield "this is the default: no setting that does less answers as well on this sample"
-            return
-        faster = self.model.speed(self.profile.settings) / self.model.speed(USUAL)
-        yield (
-            f"the default ({describe(USUAL)}) loses {usual.loss:.1%}; "
-            f"the choice is predicted to be {faster:.2f} times as fast"
+            return "this is the default: no setting that does less answers as well on this sample"
+        predicted = self.model.speed(self.profile.settings) / self.model.speed(USUAL)
+        measured = self.profile.measured_speed / usual.measured_speed
+        return (
+            f"the default ({describe(USUAL)}) loses {usual.loss:.1%}; the choice measured {measured:.2f} "
+            f"times as fast, {predicted:.2f} times were predicted"
         )
 
     def _shallow(self) -> Iterator[str]:
@@ -181,6 +214,6 @@ def _row(trial: Trial, is_front: bool) -> str:
     return (
         f" {'*' if is_front else ' '} {settings.samples_per_second:8g}  {settings.proposal_side:6}"
         f"  {settings.crops_per_track:5}  {settings.depth or 'all':>5}  {predicted:>9}"
-        f"  {trial.measured_speed:7.1f}x  {trial.loss:5.1%}"
+        f"  {trial.measured_speed:7.1f}x  {trial.runs:4}  {trial.loss:5.1%}"
         + ("" if trial.otherwise is None else f"  {trial.otherwise:8.1%}")
     )

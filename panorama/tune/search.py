@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +62,9 @@ MARGIN = 0.02
 PROPOSAL_BATCHES = (4, PROPOSAL_BATCH)
 EMBED_BATCHES = (16, EMBED_BATCH)
 TURNS = 3
-"""How often the choice is timed, in turn with the runs that predict it, as other processes may be running."""
+"""How often the choice is timed, in turn with the default and with the runs that predict both, as other
+processes may be running.
+"""
 
 WORTH = 0.9
 """Other batches and threads than the usual are taken if they need less than this share of the time."""
@@ -116,11 +119,12 @@ def tune(
             networks = time_networks(proposer, embedder, decoded.pictures)
             review = review_of(library, [mark for one in stretches for mark in one.marks], embedder)
             bench = _Bench(folder, stretches, decoded, embedder, proposer, networks, review, tell)
-            profile = bench.confirm(bench.choose(most_loss, least_speed))
+            profile, rejected = bench.confirm(bench.choose(most_loss, least_speed))
+            bench.try_shallow(profile.settings)
     trials = sorted(bench.trials.values(), key=lambda trial: trial.measured_speed)
     return TuneReport(
         tuple(stretches), tuple(unread), decoded, networks, bench.model, tuple(trials), bench.things, profile,
-        review,
+        rejected, review,
     )  # fmt: skip
 
 
@@ -146,7 +150,7 @@ def _check(seconds: float, most_loss: float | None, least_speed: float | None) -
 
 
 class _Bench:
-    """Runs settings over the sample: each once for its answers, and the chosen one again for its speed."""
+    """Runs settings over the sample: each once for its answers, then choice and default for their speed."""
 
     def __init__(
         self,
@@ -171,6 +175,7 @@ class _Bench:
         self._networks = networks
         self._review = review if review.counts else None
         self._best: dict[IngestSettings, Timed] = {}
+        self._times: Counter[IngestSettings] = Counter()
         dense, sparse = self._index(DENSEST), self._index(SPARSEST)
         self._album: dict[str, list[NewExemplar]] = album_of(dense.examples(), embedder)
         self._dense = self._answers(dense)
@@ -201,21 +206,57 @@ class _Bench:
             return cheapest(self.loss, most_loss)
         return cheapest(self.loss, self.loss(USUAL) + MARGIN, USUAL)
 
-    def confirm(self, settings: IngestSettings) -> Profile:
-        """The profile of a setting, with its speed predicted and measured at the same time.
+    def confirm(self, settings: IngestSettings) -> tuple[Profile, Profile | None]:
+        """The profile to keep: of a setting, or of the default if the setting measured no better than it.
 
-        It takes turns with the runs that predict it, so that a computer that has become busier slows all of
-        them. The best times of all turns count.
+        Both take turns with the runs that predict them, so that a computer that has become busier slows all
+        of them. The best times of all turns count. If these contradict the predictions, the turns are taken
+        once more: a burst of other work may have hit one of the settings and not the others.
+
+        Returns:
+            The profile to keep, and that of the setting if it is not kept.
         """
-        loss = self.loss(settings)
+        self.loss(settings)
+        self.loss(USUAL)
+        self._tell(f"timing {describe(settings)} in turn with the default and what predicts both ...")
+        self._take_turns(settings)
+        if not self._is_borne_out(settings):
+            self._tell("measured otherwise than predicted; timing once more ...")
+            self._take_turns(settings)
+        profile, usual = self._profile(settings), self._profile(USUAL)
+        if settings == USUAL or self.trials[settings].gains_on(self.trials[USUAL]):
+            return profile, None
+        return usual, profile
+
+    def try_shallow(self, settings: IngestSettings) -> None:
+        """Run a setting with the first exit alone, to report next to it: it makes queries slower."""
         if settings.depth is None and self._embedder.exits > 1:
-            self.loss(replace(settings, depth=1))  # reported next to the choice: it makes queries slower
-        self._tell(f"timing {describe(settings)} in turn with the runs that predict it ...")
+            self.loss(replace(settings, depth=1))
+
+    def _take_turns(self, settings: IngestSettings) -> None:
+        """Time a setting, the default and the runs that predict both, and update their trials."""
+        timed = tuple(dict.fromkeys((DENSEST, USUAL, settings, SPARSEST)))
         for _ in range(TURNS):
-            for each in dict.fromkeys((DENSEST, settings, SPARSEST)):
+            for each in timed:
                 self._turn(each).store.close()
-        predicted, measured = self.model.speed(settings), self._best[settings].speed
-        return Profile(settings, self._work, self.model.cores, predicted, measured, loss)
+        for each in timed:
+            trial = self.trials[each]
+            predicted = None if trial.predicted_speed is None else self.model.speed(each)
+            speed = self._best[each].speed
+            self.trials[each] = replace(
+                trial, predicted_speed=predicted, measured_speed=speed, runs=self._times[each]
+            )
+
+    def _is_borne_out(self, settings: IngestSettings) -> bool:
+        """Whether a setting and the default are as fast as predicted, and the setting gains something."""
+        trial, usual = self.trials[settings], self.trials[USUAL]
+        gains = settings == USUAL or trial.gains_on(usual)
+        return gains and trial.as_predicted and usual.as_predicted
+
+    def _profile(self, settings: IngestSettings) -> Profile:
+        trial, model = self.trials[settings], self.model
+        speeds = model.speed(settings), trial.measured_speed
+        return Profile(settings, self._work, model.cores, *speeds, trial.loss)
 
     def _index(self, settings: IngestSettings) -> Scratch:
         self._tell(f"trying {describe(settings)} ...")
@@ -231,6 +272,7 @@ class _Bench:
         timed = replace(scratch.timed, stage_seconds=stages)
         best = self._best.get(settings)
         self._best[settings] = timed if best is None else timed.better(best)
+        self._times[settings] += 1
         return replace(scratch, timed=timed)
 
     def _answers(self, scratch: Scratch) -> Answers:
