@@ -18,7 +18,7 @@ from panorama.query.handed.following import Videos, followed, no_places
 from panorama.query.handed.lending import lend
 from panorama.query.handed.relations import SCHEMA
 from panorama.query.matching.matches import Matcher, Matches
-from panorama.query.shorthands.clock import clock_seconds
+from panorama.query.shorthands.clock import clock_span, utc_span
 from panorama.store.ascending import rows_in
 
 MANY_TRACKS = 50_000
@@ -27,22 +27,23 @@ MANY_TRACKS = 50_000
 MANY_FOLLOWED = 200_000
 """For more boxes or frames than this, read the stored tables: a LIMIT may need few of them."""
 
+
+def _clocks(rows: str) -> str:
+    """SQL of the clocks of intervals, a table beside the videos `v`."""
+    ends = f"{rows}.start_time", f"{rows}.end_time"
+    start, end = clock_span("v.video", "v.start_clock", *ends)
+    start_utc, end_utc = utc_span("v.video", "v.start_utc", *ends)
+    return f"{start} AS start_clock, {end} AS end_clock, {start_utc} AS start_utc, {end_utc} AS end_utc"
+
+
 SIGHTINGS = f"""
 CREATE TEMP VIEW sightings AS
-SELECT t.entity, v.video, t.track_id, t.score, t.start_time, t.end_time,
-       {clock_seconds("v.start_clock", "t.start_time")} AS start_clock,
-       {clock_seconds("v.start_clock", "t.end_time")} AS end_clock,
-       {clock_seconds("v.start_utc", "t.start_time")} AS start_utc,
-       {clock_seconds("v.start_utc", "t.end_time")} AS end_utc
+SELECT t.entity, v.video, t.track_id, t.score, t.start_time, t.end_time, {_clocks("t")}
 FROM _p0_matches_found t JOIN _panorama.videos v ON v.segment = t.segment WHERE t.band = 'accepted'
 """
 MOMENTS = f"""
 CREATE TEMP VIEW moments AS
-SELECT m.*, {clock_seconds("v.start_clock", "m.start_time")} AS start_clock,
-       {clock_seconds("v.start_clock", "m.end_time")} AS end_clock,
-       {clock_seconds("v.start_utc", "m.start_time")} AS start_utc,
-       {clock_seconds("v.start_utc", "m.end_time")} AS end_utc
-FROM ({{moments}}) m JOIN _panorama.videos v ON v.video = m.video
+SELECT m.*, {_clocks("m")} FROM ({{moments}}) m JOIN _panorama.videos v ON v.video = m.video
 """
 
 

@@ -23,7 +23,7 @@ from panorama.query.handed.handing import give_tracks
 from panorama.query.handed.relations import SCHEMA
 from panorama.query.handed.shapes import touching
 from panorama.query.matching.matches import ACCEPTED, UNCERTAIN, Keep, Matcher, Matches, MatchRequest
-from panorama.query.shorthands.clock import MARGIN_SECONDS, clock_seconds
+from panorama.query.shorthands.clock import MARGIN_SECONDS, clock_span
 from panorama.query.shorthands.conditions import Bounds
 from panorama.query.shorthands.plan import MATCH_COLUMNS, OVERLAP_TARGETS, Branch, Query, Seen, Target
 from panorama.query.shorthands.rules import needed_videos, whole_number
@@ -158,11 +158,11 @@ def counted_undecided(
     return undecided[counted]
 
 
+_CLOCKS = clock_span("v.video", "v.start_clock", "t.start_time", "t.end_time")
 _LEFT = f"""
 SELECT track_id FROM (
     SELECT t.track_id, t.start_time, t.end_time,
-    {clock_seconds("v.start_clock", "t.start_time")} AS start_clock,
-    {clock_seconds("v.start_clock", "t.end_time")} AS end_clock
+    {_CLOCKS[0]} AS start_clock, {_CLOCKS[1]} AS end_clock
     FROM {{among}} t JOIN {SCHEMA}.videos v ON v.segment = t.segment
 ) WHERE {{asked}}
 """

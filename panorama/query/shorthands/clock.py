@@ -80,12 +80,13 @@ class ClockTest:
 
     def video_sql(self) -> str:
         """SQL over the stored videos that tells whether any time of a video can pass."""
-        end = clock_seconds("start_clock", "duration")
-        return self.overlap_sql(f"(start_clock - {MARGIN})", f"({end} + {MARGIN})")
+        start = "coalesce(first_clock, start_clock)"
+        end = f"coalesce(last_clock, {clock_seconds('start_clock', 'duration')})"
+        return self.overlap_sql(f"({start} - {MARGIN})", f"({end} + {MARGIN})")
 
     def track_sql(self) -> str:
         """The same over tracks that have their video's start as `video_clock`."""
-        start, end = (clock_seconds("video_clock", edge) for edge in ("start_time", "end_time"))
+        start, end = clock_span("video", "video_clock")
         return self.overlap_sql(f"({start} - {MARGIN})", f"({end} + {MARGIN})")
 
     def __str__(self) -> str:
@@ -95,6 +96,34 @@ class ClockTest:
 def clock_seconds(base: str, seconds: str) -> str:
     """SQL of the wall-clock time that lies `seconds` after `base`."""
     return f"{base} + to_microseconds(CAST(round({seconds} * 1e6) AS BIGINT))"
+
+
+def clock_at(video: str, base: str, seconds: str) -> str:
+    """SQL of the clock at an instant of a video, `seconds` after its start."""
+    return f"_panorama.clock_at({video}, {base}, {seconds})"
+
+
+def clock_span(video: str, base: str, start: str = "start_time", end: str = "end_time") -> tuple[str, str]:
+    """SQL of the clock at the start and at the end of an interval of a video."""
+    inside = f"{video}, {base}, {start}, {end}"
+    return f"_panorama.clock_from({inside})", f"_panorama.clock_to({inside})"
+
+
+def utc_span(video: str, base: str, start: str, end: str) -> tuple[str, str]:
+    """The same in UTC; `base` is the UTC of the video's start."""
+    inside = f"{video}, {base}, {start}, {end}"
+    return f"_panorama.utc_from({inside})", f"_panorama.utc_to({inside})"
+
+
+def order_span(video: str) -> tuple[str, str]:
+    """SQL of when an interval of a video begins and ends, in seconds on its clock from any zero."""
+    inside = f"{video}, start_time, end_time"
+    return f"_panorama.seconds_from({inside})", f"_panorama.seconds_to({inside})"
+
+
+def other_alarm(video: str, end: str, start: str) -> str:
+    """SQL that tells whether one interval of a video belongs to another alarm than one that ended before."""
+    return f"_panorama.is_other_alarm({video}, {end}, {start})"
 
 
 def is_daytime(text: str) -> bool:

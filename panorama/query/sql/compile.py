@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from panorama.query.handed.relations import SCHEMA
-from panorama.query.shorthands.clock import clock_seconds
+from panorama.query.shorthands.clock import clock_at
 from panorama.query.shorthands.plan import KEY, ORDER, OUTPUT, Branch, Query, Seen
 from panorama.query.sql.moments_sql import moments_intervals, moments_of_branches
 from panorama.query.sql.places_sql import every_place, follows_known, places_in
@@ -31,7 +31,7 @@ _SHAPE = (
     "x2 - x1 AS width, y2 - y1 AS height, (x2 - x1) * (y2 - y1) AS area,"
     " (x2 - x1) / nullif(y2 - y1, 0) AS aspect"
 )
-_CLOCK = f"{clock_seconds('video_clock', 'time')} AS clock"
+_CLOCK = f"{clock_at('video', 'video_clock', 'time')} AS clock"
 _MORE = {
     "frames": f"{_SHAPE}, {_CLOCK}",
     "moments": f"{_SHAPE}, {SPAN}",

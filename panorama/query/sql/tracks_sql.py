@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from panorama.query.handed.handing import found_of, views_of
 from panorama.query.handed.relations import SCHEMA
 from panorama.query.handed.shapes import touching
-from panorama.query.shorthands.clock import MARGIN_SECONDS, clock_seconds
+from panorama.query.shorthands.clock import MARGIN_SECONDS, clock_span
 from panorama.query.shorthands.conditions import Leaf
 from panorama.query.shorthands.plan import VIDEO_COLUMNS, Query, Seen
 from panorama.query.shorthands.space import PLACE
@@ -19,10 +19,7 @@ from panorama.store.files.schema import BEST_FIRST
 OWN_VIDEO = "{0}.video, {0}.camera, {0}.uri, {0}.duration, {0}.video_clock"
 BOX = "x1, y1, x2, y2"
 CROP_BOX = ", ".join(f"c.{column}::DOUBLE AS {column}" for column in ("x1", "y1", "x2", "y2"))
-SPAN = (
-    f"{clock_seconds('video_clock', 'start_time')} AS start_clock,"
-    f" {clock_seconds('video_clock', 'end_time')} AS end_clock"
-)
+SPAN = "{} AS start_clock, {} AS end_clock".format(*clock_span("video", "video_clock"))
 # Columns of matched tracks that exist before the tracks are spread over frames or crops.
 _BEFORE_ROWS = dict.fromkeys(("frames", "crops"), VIDEO_COLUMNS | {"entity", "score", "band", "track_id"})
 
