@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import cv2
@@ -13,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.lettering import draw_text, lettering_remarks, text_width
-from panorama.lines import clock, counted
+from panorama.lines import counted
 from panorama.picture_files import MOST_SIDE, check_picture, check_size, write_picture
+from panorama.shown.hit_facts import HitFacts
 from panorama.shown.hit_frames import NoFrame, frames_of, stamps_of
 from panorama.shown.hits import Drawn, Hit, sifted
 from panorama.shown.track_boxes import TrackBoxes
@@ -70,7 +70,7 @@ def write_sheet(
     out: Path,
     limit: int = MOST,
     tracks: TrackBoxes | None = None,
-    started: Mapping[str, datetime] | None = None,
+    facts: HitFacts | None = None,
     stored: Callable[[Hit], NDArray[np.uint8] | None] = lambda hit: None,
 ) -> Drawn:
     """Write a picture of the hits, in their order, each in its frame with its box, four in a row.
@@ -81,7 +81,7 @@ def write_sheet(
         out: picture file; its suffix sets the format.
         tracks: returns the best view of a track, for hits with a track but no box, and the timestamps that
             identify frames in damaged files; None to do without.
-        started: video name -> local time of its first frame, if known.
+        facts: what the library knows of the times of the hits; None to do without.
         stored: returns the stored picture of a hit whose frame cannot be read.
 
     Raises:
@@ -93,17 +93,18 @@ def write_sheet(
     report = Drawn()
     timed, report.failed = sifted(hits, Hit.untimed)
     shown = _boxed(choose(timed, limit), tracks)
-    _check_fits(out, len(shown), any(clocked(hit, started or {}) for hit in shown))
+    facts = facts or HitFacts()
+    _check_fits(out, len(shown), any(facts.clock([hit]) for hit in shown))
     frames = frames_of(shown, paths, {} if tracks is None else stamps_of(shown, tracks))
     found = {n: it if isinstance(it, NoFrame) else _tile(shown[n], it) for n, it in frames}
     tiles = _tiles([(shown[n], found[n]) for n in range(len(shown))], stored, report)
-    clocks = [clocked(tile.hit, started or {}) for tile in tiles]
+    clocks = [facts.clock([tile.hit]) for tile in tiles]
     cell_height = _cell_height(any(clocks))
     sheet = np.full((*_size(len(tiles), cell_height), 3), _PAPER, np.uint8)
     for i, tile in enumerate(tiles):
         y, x = GAP + (i // ACROSS) * (cell_height + GAP), GAP + (i % ACROSS) * (TILE_WIDTH + GAP)
         sheet[y : y + TILE_HEIGHT, x : x + TILE_WIDTH] = tile.picture
-        _caption(sheet, tile.hit, clocks[i], x, y + TILE_HEIGHT)
+        _caption(sheet, tile.hit, facts.place(tile.hit), clocks[i], x, y + TILE_HEIGHT)
     if not tiles:
         told = f"none of {counted(len(hits), 'hit')} could be drawn" if hits else "no hits"
         draw_text(sheet, told, (20, 60), 0.8, _INK)
@@ -153,16 +154,6 @@ def _tiles(
     return tiles
 
 
-def clocked(hit: Hit, started: Mapping[str, datetime]) -> str:
-    """The local time of a hit, from its start to its end; '' if unknown."""
-    if hit.video not in started:
-        return ""
-    first, last = (started[hit.video] + timedelta(seconds=s) for s in (hit.time_seconds, hit.last_seconds))
-    form = "%H:%M:%S" if first.date() == last.date() else "%Y-%m-%d %H:%M:%S"
-    end = "" if hit.end_seconds is None else f" - {last:{form}}"
-    return f"{first:%Y-%m-%d %H:%M:%S}{end}"
-
-
 def _boxed(hits: Sequence[Hit], tracks: TrackBoxes | None) -> list[Hit]:
     """The hits; a hit of a track without a box gets frame and box of the track's best view."""
     bare = [hit.track_id for hit in hits if hit.box_xyxy is None and hit.track_id is not None]
@@ -192,11 +183,10 @@ def _tile(hit: Hit, rgb: NDArray[np.uint8]) -> _Tile:
     return _Tile(hit, tile)
 
 
-def _caption(sheet: NDArray[np.uint8], hit: Hit, clock_text: str, x: int, y: int) -> None:
-    end = "" if hit.end_seconds is None else f" - {clock(hit.end_seconds)}"
+def _caption(sheet: NDArray[np.uint8], hit: Hit, place: str, clock_text: str, x: int, y: int) -> None:
     lines = (
         (hit.entity, hit.sure(), 1 / 3, 14, 0.45, _INK),
-        (hit.video, f"{clock(hit.time_seconds)}{end}", 1.0, 29, 0.38, _DIM),
+        (hit.video, place, 1.0, 29, 0.38, _DIM),
         ("", clock_text, 1.0, 29 + CLOCK_HEIGHT, 0.38, _DIM),
     )
     for name, facts, end_share, down, size, ink in lines:
