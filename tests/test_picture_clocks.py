@@ -15,6 +15,8 @@ from fakes import Thing, scene, write_album, write_film, write_picture
 
 import panorama
 from panorama.errors import LibraryDamaged
+from panorama.shown.hit_facts import HitFacts
+from panorama.shown.hits import hits_of
 
 BERLIN = ("--time-from", "metadata", "--timezone", "Europe/Berlin")
 TAKEN = (
@@ -274,3 +276,81 @@ def test_the_days_of_a_trap_are_those_of_its_pictures(run: Callable[..., Ran], t
     assert (ends.days, ends.last_days) == (["2026-03-01"], ["2026-03-29"])
     first, last = datetime(2026, 3, 1, 10), datetime(2026, 3, 29, 12)
     assert ends.durations.tolist() == [(last - first).total_seconds()]
+
+
+def test_pictures_are_named_where_one_looks(
+    trapped: Callable[..., list[Row]], run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """Rows, captions and explanations gave seconds of a video that nobody sees, instead of a file's name."""
+    rows = trapped("SELECT frames, picture WHERE entity = 'red' AND video = 'trap'")
+    assert [row["picture"] for row in rows] == [f"IMG_000{number}.png" for number in (1, 2, 4, 5)]
+    rows = trapped("SELECT frames, picture, clock WHERE picture = 'IMG_0004.png'")
+    assert [(row["frame"], row["picture"]) for row in rows] == [(3, "IMG_0004.png")]
+    rows = trapped("SELECT crops, picture WHERE entity = 'blue' ORDER BY picture")
+    assert [row["picture"] for row in rows] == ["IMG_0003.png", "IMG_0006.png"]
+    assert {row["picture"] for row in trapped("SELECT frames, picture WHERE video = 'film.mp4'")} == {None}
+    sql = "SELECT moments WHERE entity = 'red'"
+    told = run("query", sql, "--page", "page.html", "--sheet", "sheet.png")
+    assert told.status == 0, told.err
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert '<p class="when">IMG_0001.png - IMG_0002.png</p>' in page
+    assert '<p class="when clock">2026-03-01 10:00:00 - 10:00:01</p>' in page
+    assert "2026-03-02 10:02:00</p>" in page
+
+
+def test_the_facts_of_hits_are_those_of_their_pictures(trapped: Callable[..., list[Row]]) -> None:
+    with panorama.open("panorama-library") as library:
+        answer = library.query("SELECT moments WHERE entity = 'red'")
+        hits = hits_of(answer.columns, answer.arrow().to_pylist())
+        facts = HitFacts.of(library, hits)
+    shown = [(facts.place(hit), facts.clock([hit])) for hit in hits if hit.video == "trap"]
+    assert shown == [
+        ("IMG_0001.png - IMG_0002.png", "2026-03-01 10:00:00 - 10:00:01"),
+        ("IMG_0004.png - IMG_0005.png", "2026-03-02 10:02:00"),
+    ]
+    film = next(hit for hit in hits if hit.video == "film.mp4")
+    assert facts.place(film).startswith("0:00.") and facts.clock([film]).startswith("2026-03-01 10:00:00 - ")
+
+
+@pytest.mark.parametrize("folder", ["v/trap", "trap"])
+def test_a_picture_is_named_by_its_path(
+    folder: str, trapped: Callable[..., list[Row]], run: Callable[..., Ran]
+) -> None:
+    told = run("why", "blue", f"{folder}/IMG_0003.png")
+    assert told.status == 0, told.err
+    assert "trap  IMG_0003.png  track" in told.out and ", frame 2, IMG_0003.png" in told.out
+    assert run("why", "blue", f"{folder}/IMG_0003.png", "--json").json["picture"] == "IMG_0003.png"
+    vague = run("why", "blue", "trap")
+    assert vague.status == 2 and "the path of a picture" in vague.err
+    absent = run("why", "blue", f"{folder}/IMG_0099.png")
+    assert absent.status == 2 and "no picture 'IMG_0099.png' was indexed in trap" in absent.err
+
+
+@pytest.mark.parametrize(
+    "place",
+    [("v/trap/IMG_0003.png",), ("trap/IMG_0003.png",), ("trap", "--frame", 2), ("v/trap", "--at", 0.4)],
+)
+def test_an_example_is_cut_out_of_a_picture(
+    place: tuple[object, ...], trapped: Callable[..., list[Row]], run: Callable[..., Ran]
+) -> None:
+    told = run("register", "sky", "--video", *place, "--box", "10,40,42,72")
+    assert told.status == 0, told.err
+    rows = trapped("SELECT frames, picture WHERE entity = 'sky'")
+    assert "IMG_0003.png" in {row["picture"] for row in rows}, "its own track counts as accepted"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("trap",), "takes a time or a frame"),
+        (("trap", "--frame", 9), "trap has no frame 9"),
+        (("trap", "--frame", 1, "--at", 2), "either a time or a frame"),
+        (("nowhere", "--frame", 1), "no video 'nowhere'"),
+        (("trap/IMG_0099.png",), "no picture 'IMG_0099.png' was indexed in trap"),
+    ],
+)
+def test_a_place_that_is_none_is_refused(
+    words: tuple[object, ...], message: str, trapped: Callable[..., list[Row]], run: Callable[..., Ran]
+) -> None:
+    told = run("register", "sky", "--video", *words, "--box", "10,40,42,72")
+    assert told.status in (1, 2) and message in told.err

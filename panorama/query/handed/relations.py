@@ -205,11 +205,16 @@ _FRAMES = (
     f" {clock_at('v.video', 'v.start_clock', 'f.time')} AS clock"
     " FROM _panorama.frames f JOIN _panorama.videos v ON v.segment = f.segment{joined}"
 )
+_PICTURE_OF = "CREATE MACRO _panorama.picture_of(of_video, at_frame) AS {picture}"
 _NO_PICTURES = {"picture": "CAST(NULL AS VARCHAR)", "joined": ""}
 _PICTURES = {
     "picture": "p.picture",
     "joined": " LEFT JOIN _panorama.pictures p ON p.segment = f.segment AND p.frame = f.frame",
 }
+_HELD_PICTURE = (
+    "(SELECT any_value(p.picture) FROM _panorama.pictures p JOIN _panorama.videos v ON v.segment = p.segment"
+    " WHERE v.video = of_video AND p.frame = at_frame)"
+)
 """Joined only if a library has pictures, so that it costs libraries of video files nothing."""
 
 # A macro names the files: DuckDB plans it only when a statement reads the table, and most read none.
@@ -238,8 +243,10 @@ def connect(
     for table, columns in STORED_COLUMNS.items():
         _show_stored(connection, table, columns, snapshot.files.get(table, []))
     add_clocks(connection, snapshot.picture_clocks)
-    frames = _FRAMES.format(**(_PICTURES if snapshot.files.get("pictures") else _NO_PICTURES))
-    for view in (*_VIEWS, frames):
+    holds = bool(snapshot.files.get("pictures"))
+    frames = _FRAMES.format(**(_PICTURES if holds else _NO_PICTURES))
+    picture_of = _PICTURE_OF.format(picture=_HELD_PICTURE if holds else _NO_PICTURES["picture"])
+    for view in (*_VIEWS, frames, picture_of):
         connection.execute(view)
     add_shapes(connection, snapshot.zones)
     for name, columns in MATCHED_COLUMNS.items():

@@ -39,6 +39,8 @@ _MORE = {
     "crops": f"{_SHAPE}, {_CLOCK}",
 }
 """Columns that a row has on demand."""
+_PICTURE = "_panorama.picture_of(video, frame) AS picture"
+"""The same for targets whose rows are instants. It is looked up only where it is named."""
 _ROWS = {
     "frames": f"{_VIDEO}, frame, time, {_MATCH}, track_id, {BOX}",
     "tracks": f"{_VIDEO}, track_id, start_time, end_time, start_frame, end_frame, samples, {_MATCH}",
@@ -65,10 +67,9 @@ def compile_query(query: Query) -> str:
     if any(frame_by_frame(query, item) for item in seen) and not follows_known(query):
         steps.append(Step(names.places, every_place(query, seen, names)))
     for j, item in enumerate(seen):
-        more = _MORE[query.target]
-        placed = space_rows(
-            query, item, names.tracks(j), places_in(query), more, late_conditions(query, item)
-        )
+        late = late_conditions(query, item)
+        more = _more(query, *(leaf.text for leaf in late))
+        placed = space_rows(query, item, names.tracks(j), places_in(query), more, late)
         if query.target == "moments":
             rows = moments_intervals(f"({placed})" if placed else names.tracks(j), item)
         else:
@@ -114,8 +115,9 @@ def _outer(query: Query, inner: str) -> str:
     if query.similarity is not None and query.target in ("tracks", "crops"):
         source = f"(SELECT *, {query.similarity} AS similarity FROM ({inner}))"
         order = order.replace(query.similarity, "similarity") if order is not None else None
-    if any(_asks_more(text) for text in (order or "", *(name for name, _ in query.columns))):
-        source = f"(SELECT *, {_MORE[query.target]} FROM {source})"
+    named = (order or "", *(name for name, _ in query.columns))
+    if any(map(_asks_more, named)):
+        source = f"(SELECT *, {_more(query, *named)} FROM {source})"
     sql = f"SELECT {', '.join(output_columns(query))} FROM {source}"
     if query.grouped:
         return sql
@@ -152,7 +154,7 @@ def _rows(query: Query, seen: Seen, j: int) -> str:
     late = late_conditions(query, seen)
     if not late:
         return source
-    more = _MORE[query.target]
+    more = _more(query, *(leaf.text for leaf in late))
     return f"SELECT {_ROWS[query.target]} FROM (SELECT *, {more} FROM ({source})){where_all(late)}"
 
 
@@ -202,12 +204,20 @@ def _disjoint(seen: tuple[Seen, ...]) -> bool:
     return len(set(names)) == len(names) and (len(seen) == 1 or all(item.names for item in seen))
 
 
-_ON_DEMAND = re.compile(r"width|height|area|aspect|clock|columns|[*\\\"]", re.IGNORECASE)
+_ON_DEMAND = re.compile(r"width|height|area|aspect|clock|picture|columns|[*\\\"]", re.IGNORECASE)
+_NAMES_PICTURE = re.compile(r"picture|columns|[*\\\"]", re.IGNORECASE)
 
 
 def _asks_more(text: str) -> bool:
     """Whether SQL text may name a column that a row has only on demand."""
     return _ON_DEMAND.search(text) is not None
+
+
+def _more(query: Query, *texts: str) -> str:
+    """The columns that a row has on demand, as far as some SQL texts may name them."""
+    more = _MORE[query.target]
+    named = query.target in ("frames", "crops") and any(map(_NAMES_PICTURE.search, texts))
+    return f"{more}, {_PICTURE}" if named else more
 
 
 def _branch(query: Query, branch: Branch, index: dict[Seen, int], names: Names, union: str) -> str:
@@ -218,7 +228,8 @@ def _branch(query: Query, branch: Branch, index: dict[Seen, int], names: Names, 
     """
     key = ", ".join(KEY[query.target])
     columns = _ROWS[query.target]
-    shape = f", {_MORE[query.target]}" if any(_asks_more(leaf.text) for leaf in branch.where) else ""
+    asked = [leaf.text for leaf in branch.where]
+    shape = f", {_more(query, *asked)}" if any(map(_asks_more, asked)) else ""
     absent = "".join(
         f" ANTI JOIN {names.rows(index[item])} absent{i} USING ({key})"
         for i, item in enumerate(branch.unseen)
