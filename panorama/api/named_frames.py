@@ -11,9 +11,15 @@ from panorama.arguments import File
 from panorama.cameras.listed_pictures import frame_place, picture_place
 from panorama.cameras.listed_videos import file_of, uri_of
 from panorama.errors import UsageError
+from panorama.store import Store
 
 if TYPE_CHECKING:
     from panorama.library import Library
+
+NO_TIME = (
+    "an example from a video takes a time or a frame in it, and a box: --video FILE --at SECONDS"
+    " --box x1,y1,x2,y2; only a picture in an indexed folder of pictures needs no time"
+)
 
 
 def named_frame(
@@ -33,18 +39,14 @@ def named_frame(
         raise UsageError("give either a time or a frame, not both")
     if seconds is not None:
         return file_of(video, library.videos), seconds
+    if frame is None and not Store.is_at(library.path):
+        raise UsageError(NO_TIME)
     given, listed = os.fspath(video), library.videos()
 
     def query(sql: str, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
         return library.query(sql, values).fetchall()
 
-    if frame is not None:
-        place = frame_place(given, frame, listed, query)
-    elif (found := picture_place(given, listed, query)) is not None:
-        place = found
-    else:
-        raise UsageError(
-            "an example from a video takes a time or a frame in it, and a box: --video FILE --at SECONDS"
-            " --box x1,y1,x2,y2; only a picture in an indexed folder of pictures needs no time"
-        )
+    place = picture_place(given, listed, query) if frame is None else frame_place(given, frame, listed, query)
+    if place is None:
+        raise UsageError(NO_TIME)
     return Path(uri_of(place.video, listed)), place.seconds

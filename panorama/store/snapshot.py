@@ -51,6 +51,7 @@ VIDEOS = pa.schema(
         pa.field("indexed_at", pa.timestamp("us"), nullable=False),
         pa.field("start_clock", pa.timestamp("us")),
         pa.field("start_utc", pa.timestamp("us")),
+        pa.field("clock_key", pa.int64()),
         pa.field("first_clock", pa.timestamp("us")),
         pa.field("last_clock", pa.timestamp("us")),
     ]
@@ -142,7 +143,7 @@ class Snapshot:
         data_version, album_version, settings_version: rise with every change of videos, files or segments; of
             entities or exemplars; of calibration, settings or zones.
         videos: columns of the relation `videos`, and segment, root, start_time_unix, decode_note, size;
-            first_clock and last_clock are null unless pictures have times of their own.
+            clock_key, first_clock and last_clock are null unless pictures have times of their own.
         picture_clocks: when pictures of folders were taken, see `picture_clocks.PICTURE_CLOCKS`.
         files: absolute paths of the Parquet files by table, for DuckDB; empty for a table without rows.
         embeddings: files by (model_hash, exit).
@@ -355,7 +356,7 @@ def _read_videos(tx: Transaction, clocks: picture_clocks.PictureClocks) -> pa.Ta
     rows = [
         (
             *(*row[:-1], indexed, *((None, None) if start is None else _clocks(start, next(found)))),
-            *clocks.spans.get(row[0], (None, None)),
+            *clocks.spans.get(row[0], (None, None, None)),
         )
         for row, indexed, start in zip(rows, since, starts, strict=True)
     ]

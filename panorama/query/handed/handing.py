@@ -18,7 +18,7 @@ from panorama.query.handed.following import Videos, followed, no_places
 from panorama.query.handed.lending import lend
 from panorama.query.handed.relations import SCHEMA
 from panorama.query.matching.matches import Matcher, Matches
-from panorama.query.shorthands.clock import clock_span, utc_span
+from panorama.query.shorthands.clock import joined_pictures, span_of
 from panorama.store.ascending import rows_in
 
 MANY_TRACKS = 50_000
@@ -29,21 +29,27 @@ MANY_FOLLOWED = 200_000
 
 
 def _clocks(rows: str) -> str:
-    """SQL of the clocks of intervals, a table beside the videos `v`."""
+    """SQL of the clocks of intervals, a table beside the videos `v`, over `_pictures`."""
     ends = f"{rows}.start_time", f"{rows}.end_time"
-    start, end = clock_span("v.video", "v.start_clock", *ends)
-    start_utc, end_utc = utc_span("v.video", "v.start_utc", *ends)
+    start, end = span_of("_clock", "v.start_clock", *ends)
+    start_utc, end_utc = span_of("_utc", "v.start_utc", *ends)
     return f"{start} AS start_clock, {end} AS end_clock, {start_utc} AS start_utc, {end_utc} AS end_utc"
+
+
+def _pictures(rows: str) -> str:
+    return joined_pictures("v.clock_key", f"{rows}.start_time", f"{rows}.end_time")
 
 
 SIGHTINGS = f"""
 CREATE TEMP VIEW sightings AS
 SELECT t.entity, v.video, t.track_id, t.score, t.start_time, t.end_time, {_clocks("t")}
-FROM _p0_matches_found t JOIN _panorama.videos v ON v.segment = t.segment WHERE t.band = 'accepted'
+FROM _p0_matches_found t JOIN _panorama.videos v ON v.segment = t.segment {_pictures("t")}
+WHERE t.band = 'accepted'
 """
 MOMENTS = f"""
 CREATE TEMP VIEW moments AS
 SELECT m.*, {_clocks("m")} FROM ({{moments}}) m JOIN _panorama.videos v ON v.video = m.video
+{_pictures("m")}
 """
 
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from panorama.arguments import take_fields
 from panorama.errors import LibraryDamaged, UsageError
-from panorama.query.handed.clocks import add_clocks, list_clocks
+from panorama.query.handed.clocks import list_clocks
 from panorama.query.handed.lending import lent
 from panorama.query.handed.shapes import Shape, add_shapes
-from panorama.query.shorthands.clock import clock_at, clock_span
+from panorama.query.shorthands.clock import clock_seconds_of, joined_picture, joined_pictures, span_of
 from panorama.query.text.quoting import quote_text
 from panorama.store.files.lost import check_readable
 
@@ -136,6 +136,7 @@ VIDEO_COLUMNS = {
     "time_zone": "VARCHAR",
     "start_utc": "TIMESTAMP",
     "indexed_at": "TIMESTAMP",
+    "clock_key": "BIGINT",
     "first_clock": "TIMESTAMP",
     "last_clock": "TIMESTAMP",
 }
@@ -181,7 +182,7 @@ STORED_COLUMNS = {
     "pictures": {"segment": "INTEGER", "frame": "BIGINT", "picture": "VARCHAR"},
 }
 
-_TRACK_CLOCKS = clock_span("v.video", "v.start_clock", "t.start_time", "t.end_time")
+_TRACK_CLOCKS = span_of("_clock", "v.start_clock", "t.start_time", "t.end_time")
 # The joins drop rows of segments that belong to no video any more; files may still hold such rows.
 _VIEWS = (
     "CREATE VIEW videos AS SELECT video, uri, camera, duration, width, height, frames, start_clock,"
@@ -189,32 +190,36 @@ _VIEWS = (
     "CREATE VIEW entities AS SELECT entity, exemplars, negatives, category FROM _panorama.entities",
     "CREATE VIEW tracks AS SELECT v.video, t.track_id, t.start_time, t.end_time, t.start_frame, t.end_frame,"
     f" t.samples, {_TRACK_CLOCKS[0]} AS start_clock, {_TRACK_CLOCKS[1]} AS end_clock"
-    " FROM _panorama.tracks t JOIN _panorama.videos v ON v.segment = t.segment",
+    " FROM _panorama.tracks t JOIN _panorama.videos v ON v.segment = t.segment"
+    f" {joined_pictures('v.clock_key', 't.start_time', 't.end_time')}",
     "CREATE VIEW detections AS SELECT v.video, b.frame, b.time, b.track_id, b.x1::DOUBLE AS x1,"
     " b.y1::DOUBLE AS y1, b.x2::DOUBLE AS x2, b.y2::DOUBLE AS y2, b.score::DOUBLE AS score,"
-    f" {clock_at('v.video', 'v.start_clock', 'b.time')} AS clock"
-    " FROM _panorama.boxes b JOIN _panorama.videos v ON v.segment = b.segment",
+    f" {clock_seconds_of('_clock', 'v.start_clock', 'b.time')} AS clock"
+    " FROM _panorama.boxes b JOIN _panorama.videos v ON v.segment = b.segment"
+    f" {joined_picture('v.clock_key', 'b.time')}",
     "CREATE VIEW crops AS SELECT c.crop_id, v.video, c.track_id, c.frame, c.time, c.x1::DOUBLE AS x1,"
     " c.y1::DOUBLE AS y1, c.x2::DOUBLE AS x2, c.y2::DOUBLE AS y2, c.quality::DOUBLE AS quality,"
-    f" {clock_at('v.video', 'v.start_clock', 'c.time')} AS clock"
-    " FROM _panorama.crops c JOIN _panorama.videos v ON v.segment = c.segment",
+    f" {clock_seconds_of('_clock', 'v.start_clock', 'c.time')} AS clock"
+    " FROM _panorama.crops c JOIN _panorama.videos v ON v.segment = c.segment"
+    f" {joined_picture('v.clock_key', 'c.time')}",
 )
 
 _FRAMES = (
     "CREATE VIEW frames AS SELECT v.video, f.frame, f.time, f.pts, {picture} AS picture,"
-    f" {clock_at('v.video', 'v.start_clock', 'f.time')} AS clock"
+    f" {clock_seconds_of('_clock', 'v.start_clock', 'f.time')} AS clock"
     " FROM _panorama.frames f JOIN _panorama.videos v ON v.segment = f.segment{joined}"
+    f" {joined_picture('v.clock_key', 'f.time')}"
 )
-_PICTURE_OF = "CREATE MACRO _panorama.picture_of(of_video, at_frame) AS {picture}"
+_NAMES = (
+    "CREATE VIEW _panorama.named_pictures AS"
+    " SELECT v.video AS _video, n.frame AS _frame, n.picture AS _picture"
+    " FROM _panorama.pictures n JOIN _panorama.videos v ON v.segment = n.segment"
+)
 _NO_PICTURES = {"picture": "CAST(NULL AS VARCHAR)", "joined": ""}
 _PICTURES = {
-    "picture": "p.picture",
-    "joined": " LEFT JOIN _panorama.pictures p ON p.segment = f.segment AND p.frame = f.frame",
+    "picture": "n.picture",
+    "joined": " LEFT JOIN _panorama.pictures n ON n.segment = f.segment AND n.frame = f.frame",
 }
-_HELD_PICTURE = (
-    "(SELECT any_value(p.picture) FROM _panorama.pictures p JOIN _panorama.videos v ON v.segment = p.segment"
-    " WHERE v.video = of_video AND p.frame = at_frame)"
-)
 """Joined only if a library has pictures, so that it costs libraries of video files nothing."""
 
 # A macro names the files: DuckDB plans it only when a statement reads the table, and most read none.
@@ -242,11 +247,8 @@ def connect(
     _list(connection, snapshot, {} if listed is None else listed)
     for table, columns in STORED_COLUMNS.items():
         _show_stored(connection, table, columns, snapshot.files.get(table, []))
-    add_clocks(connection, snapshot.picture_clocks)
-    holds = bool(snapshot.files.get("pictures"))
-    frames = _FRAMES.format(**(_PICTURES if holds else _NO_PICTURES))
-    picture_of = _PICTURE_OF.format(picture=_HELD_PICTURE if holds else _NO_PICTURES["picture"])
-    for view in (*_VIEWS, frames, picture_of):
+    frames = _FRAMES.format(**(_PICTURES if snapshot.files.get("pictures") else _NO_PICTURES))
+    for view in (*_VIEWS, frames, _NAMES):
         connection.execute(view)
     add_shapes(connection, snapshot.zones)
     for name, columns in MATCHED_COLUMNS.items():

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from panorama.query.shorthands.clock import clock_span, order_span, other_alarm
+from panorama.query.shorthands.clock import with_alarms, with_order, with_span
 from panorama.query.shorthands.conditions import Leaf
 from panorama.query.shorthands.plan import GAP_SECONDS, Branch, PlannedSequence, Seen
 
 _OPENED = "video, camera, uri, duration, video_clock, start_time, end_time, entity"
 COLUMNS = f"{_OPENED}, score, band, track_id, frame, x1, y1, x2, y2"
 _SHAPE = (
-    "*, x2 - x1 AS width, y2 - y1 AS height, (x2 - x1) * (y2 - y1) AS area,"
-    " (x2 - x1) / nullif(y2 - y1, 0) AS aspect,"
-    " {} AS start_clock, {} AS end_clock".format(*clock_span("video", "video_clock"))
+    "x2 - x1 AS width, y2 - y1 AS height, (x2 - x1) * (y2 - y1) AS area,"
+    " (x2 - x1) / nullif(y2 - y1, 0) AS aspect, "
 )
 _BEST = ("score", "band", "track_id", "frame", "x1", "y1", "x2", "y2")
 # Unknown tracks stay separate: two strangers are not one entity.
@@ -67,8 +66,8 @@ def _marked(source: str, part: str, is_later: str) -> str:
         f"SELECT *, max(end_time) OVER (PARTITION BY {part} ORDER BY start_time, end_time, track_id"
         f" ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM ({source})"
     )
-    is_new = f"({is_later} OR {other_alarm('video', 'before', 'start_time')})"
-    return f"SELECT * EXCLUDE (before), {is_new} AS is_new FROM ({before})"
+    apart = with_alarms(before)
+    return f"SELECT * EXCLUDE (before, is_apart), ({is_later} OR is_apart) AS is_new FROM ({apart})"
 
 
 def first_moments(tracks: str, rows: int, best_first: bool) -> str:
@@ -161,7 +160,7 @@ def _filtered(sql: str, conditions: Sequence[Leaf]) -> str:
     if not conditions:
         return sql
     where = " AND ".join(f"({leaf.text})" for leaf in conditions)
-    return f"SELECT {COLUMNS} FROM (SELECT {_SHAPE} FROM ({sql})) WHERE {where}"
+    return f"SELECT {COLUMNS} FROM ({with_span(sql, _SHAPE)}) WHERE {where}"
 
 
 def _sequence(chain: PlannedSequence, rows: Mapping[Seen, str], videos: str) -> str:
@@ -172,8 +171,7 @@ def _sequence(chain: PlannedSequence, rows: Mapping[Seen, str], videos: str) -> 
     it are kept only without a counterpart.
     """
     sides = [moments_of_branches(side, rows, videos) for side in chain.sides]
-    order = "{} AS began, {} AS ended".format(*order_span("video"))
-    steps = [f"_side{i} AS MATERIALIZED (SELECT *, {order} FROM ({sql}))" for i, sql in enumerate(sides)]
+    steps = [f"_side{i} AS MATERIALIZED ({with_order(sql)})" for i, sql in enumerate(sides)]
     ahead, last = ["_side0"], len(sides) - 1 - chain.lacks_last
     for i in range(1, last + 1):
         ahead.append(f"_ahead{i}")

@@ -17,8 +17,7 @@ from panorama.store.catalog.recorded import STARTS, time_zones
 
 PICTURE_CLOCKS = pa.schema(
     [
-        pa.field("video", pa.dictionary(pa.int32(), pa.string()), nullable=False),
-        pa.field("number", pa.int64(), nullable=False),
+        pa.field("key", pa.int64(), nullable=False),
         pa.field("clock", pa.timestamp("us")),
         pa.field("utc", pa.timestamp("us")),
         pa.field("alarm", pa.int64(), nullable=False),
@@ -26,9 +25,12 @@ PICTURE_CLOCKS = pa.schema(
 )
 """A row per picture of the folders whose pictures have times of their own.
 
-`number` is the picture's time in its video, in frames. `clock` is local time; it and `utc` are null if
-unknown. Pictures of one alarm have the same number in `alarm`, which counts within the video.
+`key` is that of the video's first picture (`clock_key` of the videos) plus the picture's time in frames.
+`clock` is local time; it and `utc` are null if unknown. Pictures of one alarm have one number in `alarm`.
 """
+
+KEY_BITS = 32
+"""The upper half of a key is the number of the video among these, the lower half that of the picture."""
 
 UNKNOWN = np.iinfo(np.int64).min
 """The offset of a picture whose time is unknown."""
@@ -62,12 +64,13 @@ class PictureClocks:
     Attributes:
         held: the rows of the catalog that it was made from.
         table: see PICTURE_CLOCKS.
-        spans: the first and the last time on its clock of each such video, by name.
+        spans: by name of each such video, the key of its first picture, and the first and the last time on
+            its clock.
     """
 
     held: Sequence[tuple[str, float, str | None, bytes]]
     table: pa.Table
-    spans: dict[str, tuple[datetime, datetime]]
+    spans: dict[str, tuple[int, datetime, datetime]]
 
 
 NONE = PictureClocks((), PICTURE_CLOCKS.empty_table(), {})
@@ -94,15 +97,14 @@ def read_clocks(tx: Transaction, last: PictureClocks) -> PictureClocks:
             continue
         utc = np.where(known, apart, 0) + round(start * 1e6)
         local = utc + _ahead(utc, zone)
-        spans[name] = _moment(local[known].min()), _moment(local[known].max())
-        of, order = np.full(len(apart), number, np.int32), np.arange(len(apart))
-        parts.append((of, order, local, utc, _alarms(utc, known), ~known))
+        key = number << KEY_BITS
+        spans[name] = key, _moment(local[known].min()), _moment(local[known].max())
+        parts.append((key + np.arange(len(apart)), local, utc, _alarms(utc, known), ~known))
     if not parts:
         return PictureClocks(held, NONE.table, {})
-    video, order, local, utc, alarm, unknown = (np.concatenate(column) for column in zip(*parts, strict=True))
+    keys, local, utc, alarm, unknown = (np.concatenate(column) for column in zip(*parts, strict=True))
     columns = [
-        pa.DictionaryArray.from_arrays(pa.array(video), pa.array(names, pa.string())),
-        pa.array(order, pa.int64()),
+        pa.array(keys, pa.int64()),
         pa.array(local, pa.timestamp("us"), mask=unknown),
         pa.array(utc, pa.timestamp("us"), mask=unknown),
         pa.array(alarm, pa.int64()),
