@@ -147,6 +147,18 @@ def test_utc_is_right_on_both_sides_of_the_night_when_clocks_change(
     ]
 
 
+def test_a_question_about_time_says_which_pictures_have_none(
+    trapped: Callable[..., list[Row]], run: Callable[..., Ran]
+) -> None:
+    told = run("query", "SELECT frames WHERE entity = 'red' AND time > '09:00'").err
+    assert "1 picture has no wall-clock time among others" in told
+    told = run("query", "SELECT frames WHERE entity = 'red' AND video = 'film.mp4' AND time > '09:00'").err
+    assert "no wall-clock time" not in told
+    assert "no wall-clock time" not in run("query", "SELECT frames WHERE entity = 'red'").err
+    (row,) = trapped("SELECT picture FROM frames WHERE clock IS NULL")
+    assert row["picture"] == "IMG_0005.png"
+
+
 def test_pictures_whose_names_are_not_in_the_order_of_time(run: Callable[..., Ran], tmp_path: Path) -> None:
     """A counter that began again: what came first is told by the clock, and `index` says so."""
     trap(tmp_path / "trap", [("red", "2026:03:02 10:00:00"), ("blue", "2026:03:01 10:00:00")])

@@ -54,6 +54,7 @@ VIDEOS = pa.schema(
         pa.field("clock_key", pa.int64()),
         pa.field("first_clock", pa.timestamp("us")),
         pa.field("last_clock", pa.timestamp("us")),
+        pa.field("undated_pictures", pa.int64()),
     ]
 )
 _VERSIONS = "SELECT name, value FROM counters"
@@ -143,7 +144,7 @@ class Snapshot:
         data_version, album_version, settings_version: rise with every change of videos, files or segments; of
             entities or exemplars; of calibration, settings or zones.
         videos: columns of the relation `videos`, and segment, root, start_time_unix, decode_note, size;
-            clock_key, first_clock and last_clock are null unless pictures have times of their own.
+            clock_key and what follows it are null unless pictures have times of their own.
         picture_clocks: when pictures of folders were taken, see `picture_clocks.PICTURE_CLOCKS`.
         files: absolute paths of the Parquet files by table, for DuckDB; empty for a table without rows.
         embeddings: files by (model_hash, exit).
@@ -356,7 +357,7 @@ def _read_videos(tx: Transaction, clocks: picture_clocks.PictureClocks) -> pa.Ta
     rows = [
         (
             *(*row[:-1], indexed, *((None, None) if start is None else _clocks(start, next(found)))),
-            *clocks.spans.get(row[0], (None, None, None)),
+            *clocks.spans.get(row[0], (None, None, None, None)),
         )
         for row, indexed, start in zip(rows, since, starts, strict=True)
     ]

@@ -139,6 +139,7 @@ VIDEO_COLUMNS = {
     "clock_key": "BIGINT",
     "first_clock": "TIMESTAMP",
     "last_clock": "TIMESTAMP",
+    "undated_pictures": "BIGINT",
 }
 ENTITY_COLUMNS = {"entity": "VARCHAR", "exemplars": "BIGINT", "negatives": "BIGINT", "category": "BOOLEAN"}
 _ARROW = {

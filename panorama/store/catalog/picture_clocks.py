@@ -64,13 +64,13 @@ class PictureClocks:
     Attributes:
         held: the rows of the catalog that it was made from.
         table: see PICTURE_CLOCKS.
-        spans: by name of each such video, the key of its first picture, and the first and the last time on
-            its clock.
+        spans: by name of each such video, the key of its first picture, the first and the last time on its
+            clock, and the number of its pictures whose time is unknown.
     """
 
     held: Sequence[tuple[str, float, str | None, bytes]]
     table: pa.Table
-    spans: dict[str, tuple[int, datetime, datetime]]
+    spans: dict[str, tuple[int, datetime, datetime, int]]
 
 
 NONE = PictureClocks((), PICTURE_CLOCKS.empty_table(), {})
@@ -98,7 +98,8 @@ def read_clocks(tx: Transaction, last: PictureClocks) -> PictureClocks:
         utc = np.where(known, apart, 0) + round(start * 1e6)
         local = utc + _ahead(utc, zone)
         key = number << KEY_BITS
-        spans[name] = key, _moment(local[known].min()), _moment(local[known].max())
+        begin, end = (_moment(edge) for edge in (local[known].min(), local[known].max()))
+        spans[name] = key, begin, end, int((~known).sum())
         parts.append((key + np.arange(len(apart)), local, utc, _alarms(utc, known), ~known))
     if not parts:
         return PictureClocks(held, NONE.table, {})
