@@ -217,6 +217,18 @@ def test_a_start_by_hand_takes_the_times_between_from_the_pictures(
     assert clocks(run(*asked).json) == [None] * 4
 
 
+def test_pictures_beyond_the_last_date_have_no_clock(run: Callable[..., Ran], tmp_path: Path) -> None:
+    run("index", trap(tmp_path / "trap"), "--model", "color-bands")
+    run("clock", "trap", "--at", "9997-12-31 23:59:59", "--timezone", "UTC")
+    rows = run("query", "SELECT frames, clock ORDER BY frame", "--format", "json")
+    assert rows.status == 0, rows.err
+    assert clocks(rows.json) == ["31 23:59:59", *[None] * 5]
+    with sqlite3.connect(tmp_path / "panorama-library" / "catalog.sqlite") as catalog:
+        catalog.execute("UPDATE videos SET picture_offsets = randomblob(48)")
+        catalog.execute("UPDATE counters SET value = value + 1 WHERE name = 'data'")
+    assert run("query", "SELECT frames, clock").status == 0
+
+
 def test_pictures_that_were_moved_away_keep_their_times(run: Callable[..., Ran], tmp_path: Path) -> None:
     run("index", trap(tmp_path / "trap"), "--model", "color-bands", *BERLIN)
     (tmp_path / "trap" / "IMG_0002.png").rename(tmp_path / "found.png")
@@ -247,6 +259,22 @@ def test_a_library_of_before_learns_the_times_without_being_indexed_again(
     told = run("index", "trap").err
     assert "0 indexed" in told or "1 skipped" in told or "unchanged" in told
     assert clocks(run(*asked).json) == ["01 10:00:00", "01 10:00:01", "01 10:00:21", "02 10:02:00"]
+
+
+def test_names_are_read_from_merged_files_too(run: Callable[..., Ran], tmp_path: Path) -> None:
+    trap(tmp_path / "v" / "north")
+    trap(tmp_path / "v" / "south", [("blue", "2026:05:01 10:00:00"), ("red", "2026:05:02 10:00:00")])
+    run("index", "v", "--model", "color-bands")
+    run("compact")
+    assert run("clock", *BERLIN).status == 0
+    rows = run("query", "SELECT frames, clock WHERE video = 'south' ORDER BY frame", "--format", "json").json
+    assert [row["clock"][:10] for row in rows] == ["2026-05-01", "2026-05-02"]
+    run("remove", "north")
+    rows = run("query", "SELECT frames, clock, picture ORDER BY frame", "--format", "json").json
+    assert [(row["clock"][:10], row["picture"]) for row in rows] == [
+        ("2026-05-01", "IMG_0001.png"),
+        ("2026-05-02", "IMG_0002.png"),
+    ]
 
 
 def test_exif_is_read_once(run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from panorama.frames import ALARM_SECONDS
 from panorama.store.catalog.database import Transaction
 from panorama.store.catalog.decoded import Column
-from panorama.store.catalog.recorded import STARTS, time_zones
+from panorama.store.catalog.recorded import STARTS, have_dates, time_zones
 
 PICTURE_CLOCKS = pa.schema(
     [
@@ -92,7 +92,7 @@ def read_clocks(tx: Transaction, last: PictureClocks) -> PictureClocks:
     offsets = _OFFSETS.of(tx, ((row[0], row[3]) for row in held))
     parts, spans = [], {}
     for number, ((name, start), zone, apart) in enumerate(zip(keyed, zones, offsets, strict=True)):
-        known = apart != UNKNOWN
+        known = (apart != UNKNOWN) & have_dates(start + apart / 1e6)  # a clock set by hand may be far off
         if not known.any():
             continue
         utc = np.where(known, apart, 0) + round(start * 1e6)

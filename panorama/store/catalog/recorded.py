@@ -11,7 +11,9 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from panorama.commands import command_of
 from panorama.errors import LibraryDamaged, UsageError, unknown
@@ -119,6 +121,11 @@ def zone_named(name: str) -> tzinfo:
 def has_date(unix: float) -> bool:
     """Whether a time can be shown as a date in every time zone, even after a video's length."""
     return _FIRST <= unix < _LAST
+
+
+def have_dates(unix: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """(N,) the same for many times."""
+    return (unix >= _FIRST) & (unix < _LAST)
 
 
 def _dated(_: str, unix: Any) -> float:
