@@ -394,3 +394,20 @@ def test_a_place_that_is_none_is_refused(
 ) -> None:
     told = run("register", "sky", "--video", *words, "--box", "10,40,42,72")
     assert told.status in (1, 2) and message in told.err
+
+
+def test_a_library_that_is_open_learns_the_times(run: Callable[..., Ran], tmp_path: Path) -> None:
+    run("index", trap(tmp_path / "trap"), "--model", "color-bands")
+    with panorama.open(tmp_path / "panorama-library") as library:
+
+        def days() -> list[int | None]:
+            rows = library.query("SELECT frames, clock ORDER BY frame").fetchall()
+            return [row.clock and row.clock.day for row in rows]
+
+        assert days() == [None] * 6
+        library.date(recording=panorama.RecordingRule("metadata", "UTC"))
+        assert days() == [1, 1, 1, 2, None, 29]
+        library.date(["trap"], first_start="2026-03-02 10:00:00")
+        assert days() == [2, 2, 2, 3, None, 30]
+        library.date(["trap"], start="")
+        assert days() == [None] * 6
