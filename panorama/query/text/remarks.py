@@ -212,7 +212,7 @@ def remark_videos(query: Query, run: Run, videos: int) -> None:
     named = any(remark.startswith("no video") for remark in run.warnings)
     if not videos and not named:
         run.warnings.append("no video is indexed in this library; see: " + command("index", "--help"))
-    if videos and query.shared and not named and _videos_asked(query, run) == (0, 0):
+    if videos and query.shared and not named and _videos_asked(query, run) == (0, 0, 0):
         lost = _lost_shapes(query.shapes, run)
         if not lost:
             said = " AND ".join(leaf.told or leaf.text for leaf in query.shared)
