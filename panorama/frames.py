@@ -12,6 +12,16 @@ from numpy.typing import NDArray
 PICTURES = "images"
 """The `codec` of a folder of pictures, in place of a decoder's name."""
 
+PICTURES_PER_SECOND = 5
+"""Pictures per second of a folder, which has no rate of its own.
+
+It equals the default sampling rate of indexing, so that every picture is sampled. The next frame of a video
+usually shows what a skipped one did; the next picture of a camera trap, for example, does not.
+"""
+
+ALARM_SECONDS = 60.0
+"""Pictures of a camera trap taken farther apart than this belong to two alarms, which are separate shots."""
+
 
 @dataclass(frozen=True, slots=True)
 class VideoInfo:

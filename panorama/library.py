@@ -19,8 +19,9 @@ from panorama.album.given_pictures import Image, Images, one_picture
 from panorama.album.seen_pictures import seen_pictures
 from panorama.api.contents import LibraryContents
 from panorama.api.models import LibraryModels
+from panorama.api.named_frames import named_frame
 from panorama.arguments import File, Ids, SeenIds, checked
-from panorama.cameras.listed_videos import file_of, gone_remarks, names_of, uri_of
+from panorama.cameras.listed_videos import gone_remarks, names_of, uri_of
 from panorama.errors import UnknownEntity, UsageError, no_entity
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
@@ -235,19 +236,20 @@ class Library(LibraryContents):
         return self._add({name: given}, category, known)[0]
 
     def register_from_video(
-        self, name: str, video: File, seconds: float, box: str | Sequence[float] | None,
-        *, look_alike: bool = False, category: bool | None = None,
+        self, name: str, video: File, seconds: float | None = None, box: str | Sequence[float] | None = None,
+        *, frame: int | None = None, look_alike: bool = False, category: bool | None = None,
     ) -> Entity:  # fmt: skip
         """Add the part of a video frame inside a box as an example or as a look-alike; see `register`.
 
         Args:
             video: a file, or the name of a video in the library. The track at the place of an example counts
                 as accepted; `Entity.warnings` says so if there is no track there.
+            seconds: None with `frame`, or if `video` is a picture of an indexed folder.
 
         Raises:
             UsageError: there is no box, or the time lies outside the video.
         """
-        file = file_of(video, self.videos)
+        file, seconds = named_frame(self, video, seconds, frame)
         picture = registering.placed_picture(self._store if self._is_made else None, file, seconds, box)
         given = registering.Given.of([picture], look_alike)
         if self._is_made and not look_alike:

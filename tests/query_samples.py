@@ -17,6 +17,7 @@ from panorama.query.handed.relations import Limits
 from panorama.query.matching.cost import Choice
 from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest
 from panorama.store import Zone
+from panorama.store.catalog.picture_clocks import PICTURE_CLOCKS
 
 FPS = 10.0
 ENTITIES = ("blue-van", "dog", "red-van", "it's")
@@ -104,6 +105,7 @@ class Tables:
     files: dict[str, list[str]]
     entities: pa.Table
     zones: tuple[Zone, ...] = ()
+    picture_clocks: pa.Table = field(default_factory=PICTURE_CLOCKS.empty_table)
 
 
 @dataclass

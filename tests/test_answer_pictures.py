@@ -13,8 +13,8 @@ from fakes import Thing, write_film
 import panorama
 from panorama.errors import QueryError, UsageError
 from panorama.shown.grid import LINE_HEIGHT
+from panorama.shown.hit_facts import HitFacts
 from panorama.shown.hits import Hit, hits_of
-from panorama.shown.sheet import clocked
 
 
 @pytest.fixture
@@ -74,12 +74,12 @@ def test_captions_tell_the_time_of_day_where_it_is_known(library: panorama.Libra
     assert sheet.shape[0] == without.shape[0] + LINE_HEIGHT
     below = [sheet[206 + 33 : 206 + 33 + LINE_HEIGHT, x : x + 320].max() for x in (6, 332)]
     assert [bright > 100 for bright in below] == [row.video == "gate/a.mp4" for row in answer]
-    started = {"a": datetime(2026, 3, 1, 23, 59, 58)}
+    facts = HitFacts({"a": datetime(2026, 3, 1, 23, 59, 58)})
     hit = Hit("a", 1.0, "red", None, None)
-    assert clocked(hit, started) == "2026-03-01 23:59:59"
-    assert clocked(replace(hit, end_seconds=1.5), started) == "2026-03-01 23:59:59 - 23:59:59"
-    assert clocked(replace(hit, end_seconds=3.0), started) == "2026-03-01 23:59:59 - 2026-03-02 00:00:01"
-    assert clocked(replace(hit, video="b"), started) == ""
+    assert facts.clock([hit]) == "2026-03-01 23:59:59"
+    assert facts.clock([replace(hit, end_seconds=1.5)]) == "2026-03-01 23:59:59 - 23:59:59"
+    assert facts.clock([replace(hit, end_seconds=3.0)]) == "2026-03-01 23:59:59 - 2026-03-02 00:00:01"
+    assert facts.clock([replace(hit, video="b")]) == ""
 
 
 def test_captions_tell_the_track_or_crop_that_register_takes(

@@ -53,6 +53,7 @@ class Things:
                 "frames": pa.array([int(frames[i]) for i in used], pa.int64()),
                 "segment": pa.array([SEGMENTS[i][0] for i in used], pa.int32()),
                 "start_clock": pa.array([None] * len(used), pa.timestamp("us")),
+                "clock_key": pa.array([None] * len(used), pa.int64()),
             }
         )
         segments = np.sort(rng.choice([1, 2, 3, 9], count))  # 9 is of no video

@@ -114,7 +114,8 @@ def test_cameras_in_a_library_of_before_are_those_of_the_rule_that_it_keeps(
     library.index(folder, recording=LATTER)
     library.close()
     with sqlite3.connect(library.path / "catalog.sqlite") as catalog:
-        catalog.execute("ALTER TABLE videos DROP COLUMN camera_from")
+        for column in ("camera_from", "picture_offsets"):
+            catalog.execute(f"ALTER TABLE videos DROP COLUMN {column}")
         catalog.execute("UPDATE meta SET value = '12' WHERE key = 'schema_version'")
     library = panorama.open(library.path)
     (folder / "a" / "cam7_100.mp4").rename(folder / "b" / "theft.mp4")

@@ -16,7 +16,7 @@ from panorama.cameras.recording import RecordingRule, local_zone
 from panorama.errors import UsageError, VideoOpenError
 from panorama.pictures.exif import exif_of_jpeg, taken_at
 from panorama.store import Recorded
-from panorama.video import recorded_at, taken_seconds
+from panorama.video import recorded_at
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -207,7 +207,6 @@ def test_a_folder_of_pictures_was_recorded_when_its_first_was_taken(
         write_taken(tmp_path / f"{number}.{suffix}", f"2026:03:01 10:15:{second}", order=order)
     (tmp_path / f"1.{suffix}").write_bytes(b"cannot be read")
     assert recorded_at(tmp_path, berlin) == unix("2026-03-01 09:15")
-    assert taken_seconds(tmp_path, berlin) == 7
     write_taken(tmp_path / f"1.{suffix}", "2026:03:01 10:15:00", "-05:00")  # told by the camera, that holds
     assert recorded_at(tmp_path, berlin) == unix("2026-03-01 15:15")
 
@@ -218,7 +217,7 @@ def test_a_folder_of_pictures_was_recorded_when_its_first_was_taken(
 def test_pictures_of_a_clock_that_was_never_set_have_no_time(tmp_path: Path, original: str | None) -> None:
     write_taken(tmp_path / "1.jpg", original)
     write_taken(tmp_path / "2.jpg", "2026:03:01 10:15:00")  # of another picture than the first
-    assert recorded_at(tmp_path) is None and taken_seconds(tmp_path, ZoneInfo("UTC")) is None
+    assert recorded_at(tmp_path) is None
 
 
 def test_exif_that_is_cut_off_says_nothing(tmp_path: Path) -> None:

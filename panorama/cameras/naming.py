@@ -18,6 +18,12 @@ from pathlib import PurePath
 from panorama.errors import UsageError
 from panorama.lines import composed
 
+NONE, METADATA, NAME = "none", "metadata", "name"
+"""Sources of times other than a pattern; see `panorama.cameras.recording.RecordingRule`."""
+
+BY_HAND = "hand"
+"""Source of a time that somebody set for one video; rules do not change it."""
+
 DIRECTIVES = {
     "Y": r"\d{4}", "y": r"\d{2}", "m": r"\d{2}", "d": r"\d{2}", "j": r"\d{3}", "H": r"\d{2}", "I": r"\d{2}",
     "M": r"\d{2}", "S": r"\d{2}", "f": r"\d{1,6}", "p": r"[AaPp][Mm]", "z": r"Z|[+-]\d{2}:?\d{2}",
@@ -156,6 +162,11 @@ def usual_stamp(path: str) -> Told:
         return Told()
     parts = {name: value for name, value in found.groupdict().items() if value and name not in "ab"}
     return Told(None, tuple(sorted(parts.items())))
+
+
+def told_by(path: str, pattern: NamePattern | None) -> Told:
+    """The time and camera in a path, by a pattern or, without one, by the usual timestamps."""
+    return usual_stamp(path) if pattern is None else pattern.read(path) or Told()
 
 
 def folder_camera(uri: str, root: str, name: str) -> str:

@@ -12,7 +12,26 @@ from typing import Any
 from zoneinfo import available_timezones
 
 from panorama.arguments import take_fields
-from panorama.cameras.naming import NamePattern, Told, folder_camera, usual_stamp, without_camera
+from panorama.cameras.naming import (
+    BY_HAND,
+    METADATA,
+    NAME,
+    NONE,
+    NamePattern,
+    Told,
+    folder_camera,
+    told_by,
+    without_camera,
+)
+from panorama.cameras.picture_times import (
+    PictureTimes,
+    dated_pictures,
+    has_gaps,
+    is_backwards,
+    named_pictures,
+    names_in,
+    with_offsets,
+)
 from panorama.cameras.recording_report import RecordingReport
 from panorama.cameras.shared_cameras import shared_cameras
 from panorama.cameras.unread import unread, usable
@@ -20,24 +39,20 @@ from panorama.errors import UsageError, VideoError
 from panorama.lines import counted, some
 from panorama.store import Recorded, RecordedRow, Store
 from panorama.store.catalog.recorded import has_date, zone_named
-from panorama.video import DEFAULT_RATE, pictures_in, recorded_at, taken_seconds
+from panorama.video import recorded_at
 
 SETTING = "recording"
 """The setting in which a library keeps its rule, so that the next `index` applies it too."""
 
-BY_HAND = "hand"
-"""Source of a time that somebody set for one video; rules do not change it."""
-
-NONE, METADATA, NAME, FOLDER = "none", "metadata", "name", "folder"
+FOLDER = "folder"
+"""Camera of a video: the folder that it lies in."""
 
 NOT_NAMED = ""
 """Source of times of a library for which nobody named one: times are read from nowhere, as with `NONE`, but
 names that look like recording times are remarked on."""
 
-NEARLY_RIGHT_SECONDS = 10
-"""Tolerance before a remark: how much later than its video shows the last picture of a folder may have been
-taken. A burst at one picture a second plays in a fifth of its time, and searches by the minute still work.
-"""
+NEARLY_NOW_SECONDS = 10
+"""A time so little in the future gives no remark: clocks differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +89,11 @@ class RecordingRule:
     def has_source(self) -> bool:
         """Whether it reads times from anywhere."""
         return self.time_from not in (NOT_NAMED, NONE)
+
+    @property
+    def reads_names(self) -> bool:
+        """Whether it reads times from the names of files."""
+        return self.has_source and self.time_from != METADATA
 
     @property
     def naming_cameras(self) -> str:
@@ -139,8 +159,8 @@ def check_fits(rule: RecordingRule, paths: Sequence[Path]) -> None:
     """
     shown = some([_end_of(path) for path in paths])
     zone = zone_named(rule.zone)
-    dated = (_named(str(path.resolve()), rule).unix(zone) is not None for path in paths)
-    if rule.has_source and rule.time_from != METADATA and paths and not any(dated):
+    dated = (_named(name, rule).unix(zone) is not None for path in paths for name in names_in(path))
+    if rule.reads_names and paths and not any(dated):
         raise UsageError(
             f"{rule.source} gives no time for any of {counted(len(paths), 'video')}: {shown}. A pattern"
             " must match the whole name; * matches anything: {camera}_%Y%m%d-%H%M%S*"
@@ -210,16 +230,19 @@ def _by_rule(
         camera = folder_camera(row.uri, row.root, row.name)
         changes[row.name] = replace(row.recorded, camera=camera, camera_from="")
     undated, unnamed, kept, example, dated = [], [], [], "", 0
-    slower: list[str] = []
-    backwards: list[str] = []
     for row in rows:
-        filmed, told, fits = _filmed(row, rule)
+        by_name = named_pictures(store, row, rule, zone)
+        filmed, told, fits = _filmed(row, rule, by_name)
         changes[row.name] = filmed
         if not fits:
             unnamed.append(row.name)
-        if not times or not rule.has_source or row.recorded.time_from == BY_HAND:
+        if not times:
             continue
-        now, asked = _dated(row.uri, filmed, told, rule, zone)
+        if not rule.has_source or row.recorded.time_from == BY_HAND:
+            changes[row.name] = with_offsets(store, row, filmed, by_name)
+            continue
+        pictures = dated_pictures(store, row, filmed, rule, zone, by_name)
+        now, asked = pictures or _dated(row.uri, filmed, told, rule, zone)
         changes[row.name] = now
         if now.start_time_unix is None:
             undated.append(row.name)
@@ -227,9 +250,6 @@ def _by_rule(
             kept.append(row.name)
         else:
             dated += 1
-            late = _late_seconds(Path(row.uri), zone) if now.time_from == METADATA else None
-            if late is not None:
-                (slower if late > 0 else backwards).append(row.name)
             example = example or f"{row.name} at {shown_time(now.start_time_unix, rule.zone)}"
     # On re-indexing most videos are unchanged: write only the others, so as not to wait for other writers.
     others = {name: now for name, now in changes.items() if now != known[name]}
@@ -243,9 +263,9 @@ def _by_rule(
         tuple(unnamed),
         example,
         changed,
-        slower=tuple(slower),
+        partly=tuple(row.name for row in rows if has_gaps(changes[row.name].picture_offsets)),
         kept=tuple(kept),
-        backwards=tuple(backwards),
+        backwards=tuple(row.name for row in rows if is_backwards(changes[row.name].picture_offsets)),
         to_come=tuple(row.name for row in rows if _is_to_come(changes[row.name], rule)),
         unread=unread(rows, zone) if rule.time_from == NOT_NAMED else (),
     )
@@ -254,20 +274,7 @@ def _by_rule(
 def _is_to_come(now: Recorded, rule: RecordingRule) -> bool:
     """Whether the rule gave a time in the future."""
     unix = now.start_time_unix
-    return now.time_from == rule.time_from and unix is not None and unix > time.time() + NEARLY_RIGHT_SECONDS
-
-
-def _late_seconds(path: Path, zone: tzinfo) -> float | None:
-    """How much later the last picture of a folder was taken than its video shows it.
-
-    Negative if it was taken before the first picture, otherwise above `NEARLY_RIGHT_SECONDS`. None if the
-    difference is small or unknown, and for video files.
-    """
-    apart = taken_seconds(path, zone)
-    if apart is None or apart < 0:
-        return apart
-    late = apart - float(len(pictures_in(path)) / DEFAULT_RATE)
-    return late if late > NEARLY_RIGHT_SECONDS else None
+    return now.time_from == rule.time_from and unix is not None and unix > time.time() + NEARLY_NOW_SECONDS
 
 
 def bare_folders(store: Store, rule: RecordingRule) -> dict[PurePath, list[str]]:
@@ -343,13 +350,15 @@ def _begin(store: Store, videos: Sequence[str], start: str, zone: str) -> Record
     library_zone, changed = kept_zone(store.setting(SETTING)), None
     begun: dict[float, str] = {}
     while changed is None:  # retry if another process changed a video in between: its camera must stay
-        known = {row.name: row.recorded for row in store.recorded(videos)}
+        rows = store.recorded(videos)
+        known = {row.name: row.recorded for row in rows}
         changes = {name: before.begun() for name, before in known.items()}
         begun.clear()
-        for name, before in known.items() if start else ():
-            own = zone or before.time_zone or library_zone or local_zone()
+        for row in rows if start else ():
+            own = zone or row.recorded.time_zone or library_zone or local_zone()
             unix = _typed_unix(start, zone_named(own))
-            changes[name] = before.begun(unix, own, BY_HAND)
+            now = row.recorded.begun(unix, own, BY_HAND, row.recorded.picture_offsets)
+            changes[row.name] = with_offsets(store, row, now)
             begun.setdefault(unix, own)
         if len(begun) > 1:
             raise UsageError(
@@ -402,7 +411,8 @@ def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> 
     if late := [name for name, unix in times.items() if not has_date(unix + by)]:
         raise UsageError(f"with {first!r} for the first, these would be later than any date: {some(late)}")
     changes = {
-        row.name: now.begun(times[row.name] + by, zone or now.time_zone, BY_HAND) for row, now in known
+        row.name: now.begun(times[row.name] + by, zone or now.time_zone, BY_HAND, now.picture_offsets)
+        for row, now in known
     }
     remark = (
         f"{'put back' if by < 0 else 'put forward'} by {timedelta(seconds=abs(by))}: "
@@ -451,13 +461,12 @@ def _is_date(text: str) -> bool:
 
 def _named(path: str, rule: RecordingRule) -> Told:
     """What a name says by the rule for times."""
-    pattern = rule.time_pattern()
-    if pattern is None:
-        return usual_stamp(path) if rule.time_from == NAME else Told()
-    return pattern.read(path) or Told()
+    return told_by(path, rule.time_pattern()) if rule.reads_names else Told()
 
 
-def _filmed(row: RecordedRow, rule: RecordingRule) -> tuple[Recorded, Told, bool]:
+def _filmed(
+    row: RecordedRow, rule: RecordingRule, by_name: PictureTimes | None
+) -> tuple[Recorded, Told, bool]:
     """A video with its camera, what its name says of the time, and whether it fits the pattern of cameras.
 
     A file that moved to a path that fits no pattern keeps its camera if the same patterns gave it before,
@@ -467,7 +476,8 @@ def _filmed(row: RecordedRow, rule: RecordingRule) -> tuple[Recorded, Told, bool
     told = _named(row.uri, rule)
     pattern = rule.camera_pattern()
     named = pattern.read(row.uri) if pattern is not None else None
-    camera = told.camera if named is None else named.camera
+    by_time = told.camera if told.camera is not None or by_name is None else by_name.camera
+    camera = by_time if named is None else named.camera
     fits = pattern is None or named is not None
     if camera is not None:
         return replace(row.recorded, camera=camera, camera_from=rule.naming_cameras), told, fits

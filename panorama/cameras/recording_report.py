@@ -27,8 +27,7 @@ class RecordingReport:
         changed: number of the library's rows that changed.
         shared: cameras that cover several folders, one of which is new, with these folders.
         remark: a remark about times set by hand, '' for none.
-        slower: folders of pictures dated by their first picture, whose last was taken later than the video
-            shows.
+        partly: folders of pictures of which only some have a time.
         backwards: those whose last picture was taken before the first: the names are not in order of time.
         kept: names of the videos whose known time stays, because its source cannot be read or gives no time
             now.
@@ -45,7 +44,7 @@ class RecordingReport:
     changed: int = 0
     shared: tuple[tuple[str, tuple[PurePath, ...]], ...] = ()
     remark: str = ""
-    slower: tuple[str, ...] = ()
+    partly: tuple[str, ...] = ()
     backwards: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     to_come: tuple[str, ...] = ()
@@ -64,10 +63,10 @@ class RecordingReport:
                 f"{counted(len(self.to_come), 'video was', 'videos were')} recorded in the future by that;"
                 f" perhaps --timezone or the clock is wrong: {some(self.to_come)}"
             )
-        if self.slower:
+        if self.partly:
             told.append(
-                f"in {counted(len(self.slower), 'folder')} of pictures only the first has this time, since"
-                f" the others were taken farther apart than they are in the video: {some(self.slower)}"
+                f"in {counted(len(self.partly), 'folder')} of pictures some have no time of their own; their"
+                f" clock is unknown: {some(self.partly)}"
             )
         if self.kept:
             told.append(
@@ -77,7 +76,7 @@ class RecordingReport:
         if self.backwards:
             told.append(
                 f"in {counted(len(self.backwards), 'folder')} of pictures the last was taken before the"
-                " first; perhaps a counter restarted. They are ordered by name; to correct that, make a"
+                " first; perhaps a counter restarted. They are ordered by name; to order them by time, make a"
                 f" folder for each round of the counter: {some(self.backwards)}"
             )
         if self.undated:

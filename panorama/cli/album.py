@@ -66,6 +66,7 @@ def described(entity: Entity) -> str:
 @click.option("--find", is_flag=True, help="Cut the most likely thing out of each image.")
 @click.option("--video", type=FilePath(), help="Take the example from this video, with --at and --box.")
 @click.option("--at", "seconds", type=Seconds(), help="Seconds from the start of --video, or 1:23.5.")
+@click.option("--frame", type=int, help="Frame number in --video, in place of --at.")
 @click.option(
     "--track",
     "tracks",
@@ -97,6 +98,7 @@ def register_command(
     find: bool,
     video: str | None,
     seconds: float | None,
+    frame: int | None,
     tracks: tuple[str, ...],
     crops: tuple[str, ...],
     known: bool,
@@ -113,6 +115,7 @@ def register_command(
     panorama register blue-van van1.jpg van2.jpg --not white-van.jpg
     panorama register blue-van photo.jpg --box 120,80,300,220
     panorama register blue-van --video gate.mp4 --at 12.5 --box 120,80,300,220
+    panorama register badger --video traps/north/IMG_0003.JPG --box 120,80,300,220
     panorama register blue-van --track 8589934614
     panorama register blue-van --not --track 8589934615
     panorama register --album album/
@@ -144,8 +147,10 @@ def register_command(
         entity = library.register_seen(
             name, track_ids=tracks, crop_ids=crops, look_alike=denied, skip_gone=skip_gone, category=of_a_kind
         )
-    elif video is not None and seconds is not None:
-        entity = library.register_from_video(name, video, seconds, box, look_alike=denied, category=of_a_kind)
+    elif video is not None:
+        entity = library.register_from_video(
+            name, video, seconds, box, frame=frame, look_alike=denied, category=of_a_kind
+        )
     elif of_a_kind is not None and not (images or unlike or box or find):
         entity = library.set_category(name, category)
     else:
@@ -179,7 +184,7 @@ def _check_together(given: Mapping[str, Any], denied: bool) -> None:
             raise click.UsageError(
                 f"{name} is a {kind}: name the entity first, {command('register', 'NAME', 'IMAGE...')}"
             )
-    if (video is None) != (given["seconds"] is None):
+    if video is None and (given["seconds"], given["frame"]) != (None, None):
         raise click.UsageError(
             "an example from a video takes all three: --video FILE --at SECONDS --box x1,y1,x2,y2"
         )

@@ -12,7 +12,8 @@ from types import ModuleType
 import click
 
 from panorama.album.recurring import most_recurrent
-from panorama.cameras.recording import METADATA, RecordingRule
+from panorama.cameras.naming import METADATA
+from panorama.cameras.recording import RecordingRule
 from panorama.cli.album import described
 from panorama.cli.common import say
 from panorama.cli.given import FilePath

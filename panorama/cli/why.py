@@ -10,9 +10,9 @@ import click
 from panorama.cli.common import json_option, opened, print_data, print_rows, say, uris_of
 from panorama.cli.given import FilePath, Seconds
 from panorama.commands import command_of
-from panorama.lines import clock, counted, one_line
+from panorama.lines import counted, one_line
 from panorama.picture_files import check_picture
-from panorama.shown.why import Why
+from panorama.shown.why import ONE_WAY, Why
 from panorama.shown.why_picture import write_why
 
 
@@ -42,14 +42,12 @@ def why_command(
     \b
     panorama why blue-van gate/morning.mp4 --at 2.5 --out why.jpg
     panorama why blue-van --track 8589934614
+    panorama why badger traps/north/IMG_0003.JPG
     """
     placed = seconds is not None or frame is not None
     ways = sum(way is not None for way in (seconds, frame, track_id, crop_id))
-    if ways != 1 or (placed and video is None):
-        raise click.UsageError(
-            "name one track in one way: VIDEO --at SECONDS, VIDEO --frame N, or --track or --crop with"
-            " the track_id or crop_id of a row"
-        )
+    if ways > 1 or (video is None and (placed or not ways)):
+        raise click.UsageError(ONE_WAY)
     library = opened(ctx)
     if out is not None:
         check_picture(Path(out), uris_of(library))
@@ -67,8 +65,7 @@ def why_command(
 
 def print_why(why: Why) -> None:
     """Print an explanation; names in it may contain line ends and terminal codes, so lines are cleaned."""
-    span = f"{clock(why.start_seconds)} - {clock(why.end_seconds)}"
-    click.echo(one_line(f"{why.entity}  {why.video}  {span}  track {why.track_id}"))
+    click.echo(one_line(f"{why.entity}  {why.video}  {why.span}  track {why.track_id}"))
     click.echo(one_line(why.reason))
     click.echo()
     named = {"example": why.exemplar, "next best": why.runner_up, "look-alike": why.look_alike,
@@ -83,7 +80,7 @@ def print_why(why: Why) -> None:
     steps = [[s.exit, *map(_score, (s.score, s.low, max(s.high, s.floor))), s.band] for s in why.steps]
     print_rows(["exit", "score", "rejected below", "accepted from", "band"], steps, False)
     click.echo()
-    click.echo(f"best crop {why.crop_id}, frame {why.frame}, {clock(why.seconds)}")
+    click.echo(one_line(f"best crop {why.crop_id}, {why.crop_place}"))
     exits = f"{counted(why.exits, 'exit')}, depths of the network at which it may decide"
     click.echo(f"model {why.model} {why.model_hash[:12]}; {exits}")
     if why.tracks_there > 1:

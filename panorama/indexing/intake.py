@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from panorama.cameras.recording import BY_HAND
+from panorama.cameras.naming import BY_HAND
 from panorama.errors import VideoError
 from panorama.indexing.outcomes import (
     KNOWN_CONTENT,

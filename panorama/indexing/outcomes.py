@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from panorama.arguments import take_fields
+from panorama.cameras.naming import BY_HAND
 from panorama.cameras.recording import (
-    BY_HAND,
     RecordingReport,
     apply_rule,
     bare_folders,

@@ -244,7 +244,8 @@ def _remarks(result: Result, hits: int, tiles: Sequence[Tile]) -> list[str]:
 def _tile(number: int, tile: Tile, frame: Frame | NoFrame) -> str:
     """One hit as HTML: its pictures, its facts, and two buttons."""
     hit, mark = tile.hit, tile.mark
-    what = " ".join(part for part in (hit.entity, hit.band, "at", clock(hit.time_seconds)) if part)
+    at = tile.pictures or clock(hit.time_seconds)
+    what = " ".join(part for part in (hit.entity, hit.band, "at", at) if part)
     data = {"entity": hit.entity, "band": hit.band}
     data |= {} if hit.score is None else {"score": f"{hit.score:.6f}"}
     if mark is not None:
@@ -278,8 +279,8 @@ def _facts(tile: Tile) -> str:
     band = f'<span class="band {hit.band}">{_text(hit.band)}</span>' if hit.band in BANDS else _text(hit.band)
     sure = [f"score {hit.score:.2f}"] if hit.score is not None else []
     sure += [f"similarity {hit.similarity:.2f}"] if hit.similarity is not None else []
-    when = clock(hit.time_seconds)
-    if tile.end_seconds > tile.start_seconds:
+    when = tile.pictures or clock(hit.time_seconds)
+    if tile.end_seconds > tile.start_seconds and not tile.pictures:
         when = f"{clock(tile.start_seconds)} to {clock(tile.end_seconds)}"
     if tile.rows > 1:
         when += f", {tile.rows} rows"

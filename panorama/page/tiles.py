@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,8 +13,8 @@ from panorama.cameras.listed_videos import unshowable
 from panorama.errors import EntityError
 from panorama.query.result.result import Result
 from panorama.query.text.dialect import texts_in
+from panorama.shown.hit_facts import HitFacts
 from panorama.shown.hits import Hit, hits_of, sifted
-from panorama.shown.sheet import clocked
 from panorama.shown.track_boxes import TrackBoxes
 from panorama.store.catalog.album import check_name
 
@@ -28,7 +27,6 @@ _DECIDED = """
 SELECT tracks, entity, score, band
 WHERE entity IN ({names}) AND score >= 0 AND track_id IN ({tracks})
 """
-_CLOCKS = "SELECT video, start_clock FROM videos WHERE start_clock IS NOT NULL"
 
 _NO_TRACK = (
     "The row names no track, so it cannot be marked; the rows of SELECT frames, moments, tracks and crops do."
@@ -73,6 +71,7 @@ class Tile:
         videos: of all its rows, that of `hit` first: videos with the same content share their tracks.
         rows: number of rows of the answer that it stands for.
         start_seconds, end_seconds: from the start of the first of them to the end of the last.
+        pictures: of a folder, the names of the first and the last one at these times; '' for films.
         clock: these two times on the camera's clock; '' if unknown.
         stored: the picture that a mark registers, as JPEG; None if there is none.
         mark: None if a mark cannot be registered; `unmarkable` says why.
@@ -83,6 +82,7 @@ class Tile:
     rows: int
     start_seconds: float
     end_seconds: float
+    pictures: str = ""
     clock: str = ""
     stored: bytes | None = None
     mark: Mark | None = None
@@ -118,10 +118,10 @@ def tiles_of(
     every = [hit for group in shown for hit in group]
     crops = _crops(library, every)
     decided = _decided(library, every, album)
-    started = {row["video"]: row["start_clock"] for row in library.query(_CLOCKS).arrow().to_pylist()}
+    facts = HitFacts.of(library, every)
     copies = {video for group in shown if len(names := _videos(group)) > 1 for video in names}
     lost = unshowable(copies, videos)
-    tiles = [_tile(_with_file(group, lost), crops, decided, started) for group in shown]
+    tiles = [_tile(_with_file(group, lost), crops, decided, facts) for group in shown]
     return _at_their_frames(library, tiles), len(groups), left_out
 
 
@@ -202,7 +202,7 @@ def _tile(
     group: Sequence[Hit],
     crops: Mapping[_Thing, _Stored],
     decided: Mapping[tuple[str, int], tuple[float, str]],
-    started: Mapping[str, datetime],
+    facts: HitFacts,
 ) -> Tile:
     thing = _thing(group[0])
     stored = None if thing is None else crops.get(thing)
@@ -219,14 +219,15 @@ def _tile(
         hit = replace(hit, band=hit.band or band, score=score if hit.score is None else hit.score)
     why = _NO_TRACK if thing is None else _NO_CROP if stored is None else _bad_name(hit.entity)
     start, end = min(row.time_seconds for row in group), max(row.last_seconds for row in group)
-    span = replace(hit, time_seconds=start, end_seconds=end if end > start else None)
+    mine = [row for row in group if row.video == hit.video]
     return Tile(
         hit,
         tuple(_videos(group)),
         len(group),
         start,
         end,
-        clocked(span, started),
+        facts.names(mine),
+        facts.clock(mine),
         None if stored is None else stored.jpeg,
         None if why or thing is None or stored is None else Mark(*thing, picture_digest(stored.jpeg)),
         why,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from panorama.album.seen_pictures import crops_taken
 from panorama.cameras.listed_videos import replaced_remarks
 from panorama.query.result.result import Result
 from panorama.shown.hit_clips import write_clips
+from panorama.shown.hit_facts import HitFacts
 from panorama.shown.hits import Drawn, Hit, hits_of
 from panorama.shown.sheet import MOST, write_sheet
 from panorama.shown.track_boxes import TrackBoxes
@@ -36,7 +36,7 @@ class AnswerPictures:
     warnings: tuple[str, ...]
     _paths: Mapping[str, str]
     _tracks: TrackBoxes
-    _started: Mapping[str, datetime]
+    _facts: HitFacts
     _library: Library
 
     @classmethod
@@ -50,15 +50,12 @@ class AnswerPictures:
         videos = library.videos()
         rows = videos.to_pylist()
         paths = {row["video"]: row["uri"] for row in rows}
-        started = {row["video"]: row["start_clock"] for row in rows if row["start_clock"] is not None}
         changed = replaced_remarks({hit.video for hit in hits}, videos)
-        return cls(hits, changed, paths, TrackBoxes.of(library), started, library)
+        return cls(hits, changed, paths, TrackBoxes.of(library), HitFacts.of(library, hits), library)
 
     def sheet(self, out: Path, most: int | None = None) -> Drawn:
         """Write a contact sheet; see `panorama.shown.sheet.write_sheet`."""
-        made = write_sheet(
-            self.hits, self._paths, out, most or MOST, self._tracks, self._started, self._stored
-        )
+        made = write_sheet(self.hits, self._paths, out, most or MOST, self._tracks, self._facts, self._stored)
         return self._told(made)
 
     def _stored(self, hit: Hit) -> NDArray[np.uint8] | None:

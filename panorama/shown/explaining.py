@@ -15,7 +15,7 @@ from panorama.errors import BadImage, EntityError, UsageError
 from panorama.query.matching.decide import bands, cohort_level, normalise
 from panorama.query.matching.matches import ACCEPTED, BAND_NAMES, MatchRequest
 from panorama.query.matching.scoring import Sought, denied_values
-from panorama.shown.why import Beside, Likeness, Place, Rgb, Step, Why
+from panorama.shown.why import ONE_WAY, Beside, Likeness, Place, Rgb, Step, Why
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -31,6 +31,12 @@ _FILES = (
     "SELECT uri, start_clock FROM videos"
     " WHERE video = (SELECT min(video) FROM tracks WHERE track_id = ?) OR video = $2"
 )
+_PICTURES = """
+SELECT (SELECT picture FROM frames f WHERE f.video = t.video AND f.frame = $3),
+    (SELECT picture FROM frames f WHERE f.video = t.video AND f.frame = t.start_frame),
+    (SELECT picture FROM frames f WHERE f.video = t.video AND f.frame = t.end_frame - 1)
+FROM tracks t WHERE t.track_id = $1 AND t.video = $2
+"""
 _OF_CROP = "SELECT track_id FROM crops WHERE crop_id = ?"
 _AT_TIME = "SELECT track_id FROM tracks WHERE video = ? AND start_time <= $2 AND $2 < end_time ORDER BY 1"
 _AT_FRAME = "SELECT track_id FROM tracks WHERE video = ? AND start_frame <= $2 AND $2 < end_frame ORDER BY 1"
@@ -59,9 +65,7 @@ def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) 
         add = command_of("register", name, behind="IMAGE...")
         raise EntityError(f"{name!r} has no example{only}; add one: {add}")
     if place.video is not None:
-        from panorama.cameras.listed_videos import names_of  # most queries need nothing that reads video
-
-        place = replace(place, video=names_of([place.video], library.videos())[0])
+        place = _named(library, place, place.video)
     tracks = _tracks_at(library, place)
     scored = matcher.match(MatchRequest((name,), tracks=np.array(tracks, np.int64), keep="all"))
     if not len(scored):
@@ -83,7 +87,36 @@ def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) 
         account.runner_up(), account.look_alike(), account.unlike(crop_id),
         account.denied(), account.pointed_at(), account.best_score(), account.alone(), beside, len(tracks),
         matcher.embedder.name, matcher.embedder.hash, library.crop(crop_id),
+        *_pictures(library, video, track_id, frame),
     )  # fmt: skip
+
+
+def _named(library: Library, place: Place, video: str) -> Place:
+    """A place with the name that its video has in the library.
+
+    Raises:
+        UsageError: there is only a video, and it is no picture of a folder.
+    """
+    # Most queries need nothing that reads video.
+    from panorama.cameras.listed_pictures import picture_place
+    from panorama.cameras.listed_videos import names_of
+
+    listed = library.videos()
+    if place == Place(video):
+        found = picture_place(video, listed, lambda sql, values: library.query(sql, values).fetchall())
+        if found is not None:
+            return Place(found.video, frame=found.frame)
+    name = names_of([video], listed)[0]
+    if place == Place(video):
+        raise UsageError(ONE_WAY)
+    return replace(place, video=name)
+
+
+def _pictures(library: Library, video: str, track_id: int, frame: int) -> tuple[str, tuple[str, ...]]:
+    """The picture that a frame is, and the first and the last of a track; '' and () for films."""
+    (found,) = library.query(_PICTURES, [track_id, video, frame]).fetchall()
+    name, *ends = found
+    return name or "", tuple(end for end in ends if end)
 
 
 def _one(library: Library, sql: str, values: Sequence[Any], missing: str) -> tuple[Any, ...]:
@@ -190,7 +223,9 @@ class _Account:
         track_id = int(looked.track_ids[row])
         video, start, _ = _one(self._library, _TRACK, [track_id, None], f"no track {track_id}")
         apart = bool(here[row]) and self._days_unread(video)
-        return Beside(video, track_id, start, score, floor, bool(here[row]), apart)
+        _, names = _pictures(self._library, video, track_id, 0)
+        first = names[0] if names else ""
+        return Beside(video, track_id, start, score, floor, bool(here[row]), apart, first)
 
     def _days_unread(self, other: str) -> bool:
         """Whether the names of this track's video and another tell different days, and no time was read."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from panorama.lettering import lettering_remarks
-from panorama.lines import clock, counted
+from panorama.lines import counted
 from panorama.picture_files import check_picture, write_picture
 from panorama.shown.grid import Line, Tile, check_fits, fitted, grid
+from panorama.shown.hit_facts import HitFacts
 from panorama.shown.hit_frames import NoFrame, frames_of, stamps_of
 from panorama.shown.hits import Drawn, Hit, sifted
 from panorama.shown.track_boxes import TrackBoxes
@@ -56,7 +56,7 @@ def write_sheet(
     out: Path,
     limit: int = MOST,
     tracks: TrackBoxes | None = None,
-    started: Mapping[str, datetime] | None = None,
+    facts: HitFacts | None = None,
     stored: Callable[[Hit], NDArray[np.uint8] | None] = lambda hit: None,
 ) -> Drawn:
     """Write a picture of the hits, in their order, each in its frame with its box, four in a row.
@@ -67,7 +67,7 @@ def write_sheet(
         out: picture file; its suffix sets the format.
         tracks: returns the best view of a track, for hits with a track but no box, and the timestamps that
             identify frames in damaged files; None to do without.
-        started: video name -> local time of its first frame, if known.
+        facts: what the library knows of the times of the hits; None to do without.
         stored: returns the stored picture of a hit whose frame cannot be read.
 
     Raises:
@@ -79,7 +79,8 @@ def write_sheet(
     report = Drawn()
     timed, report.failed = sifted(hits, Hit.untimed)
     shown = _boxed(choose(timed, limit), tracks)
-    captions = [_lines(hit, started or {}) for hit in shown]
+    facts = facts or HitFacts()
+    captions = [_lines(hit, facts) for hit in shown]
     check_fits(out, captions, "hits")  # before any frame is read
     frames = frames_of(shown, paths, {} if tracks is None else stamps_of(shown, tracks))
     found = {n: it if isinstance(it, NoFrame) else fitted(it, shown[n].box_xyxy) for n, it in frames}
@@ -118,24 +119,13 @@ def _pictures(
     return found
 
 
-def _lines(hit: Hit, started: Mapping[str, datetime]) -> tuple[Line, ...]:
+def _lines(hit: Hit, facts: HitFacts) -> tuple[Line, ...]:
     """The caption of a hit; its id is what `register --track` and `--crop` take."""
-    end = "" if hit.end_seconds is None else f" - {clock(hit.end_seconds)}"
     return (
         Line(hit.entity, hit.sure(), 1 / 3),
-        Line(hit.video, f"{clock(hit.time_seconds)}{end}"),
-        Line("", clocked(hit, started), right=hit.thing()),
+        Line(hit.video, facts.place(hit)),
+        Line("", facts.clock([hit]), right=hit.thing()),
     )
-
-
-def clocked(hit: Hit, started: Mapping[str, datetime]) -> str:
-    """The local time of a hit, from its start to its end; '' if unknown."""
-    if hit.video not in started:
-        return ""
-    first, last = (started[hit.video] + timedelta(seconds=s) for s in (hit.time_seconds, hit.last_seconds))
-    form = "%H:%M:%S" if first.date() == last.date() else "%Y-%m-%d %H:%M:%S"
-    end = "" if hit.end_seconds is None else f" - {last:{form}}"
-    return f"{first:%Y-%m-%d %H:%M:%S}{end}"
 
 
 def _boxed(hits: Sequence[Hit], tracks: TrackBoxes | None) -> list[Hit]:

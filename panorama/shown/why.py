@@ -14,13 +14,19 @@ from panorama.lines import clock
 
 Rgb = NDArray[np.uint8]
 
+ONE_WAY = (
+    "name one track in one way: a video and a time (--at) or a frame (--frame), the path of a picture in a"
+    " folder of pictures, a row's track_id (--track) or its crop_id (--crop)"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """The track to explain: by its id, by one of its crops, or by a place in a video.
 
     Attributes:
-        video: name in the library, or path; needed with `seconds` or `frame`.
+        video: name in the library, or path; needed with `seconds` or `frame`. By itself, the path of a
+            picture in a folder of pictures.
         seconds, frame: where in the video.
         track_id, crop_id: ids as a query returns them.
     """
@@ -33,10 +39,9 @@ class Place:
 
     def __post_init__(self) -> None:
         ways = [self.track_id, self.crop_id, self.seconds, self.frame]
-        if sum(way is not None for way in ways) != 1:
-            raise UsageError(
-                "name the track in one way: by a video and a time or a frame, a track_id, or a crop_id"
-            )
+        given = sum(way is not None for way in ways)
+        if given > 1 or (not given and self.video is None):
+            raise UsageError(ONE_WAY)
         if (self.seconds is not None or self.frame is not None) and self.video is None:
             raise UsageError("a time or a frame needs a video")
 
@@ -93,6 +98,7 @@ class Beside:
         same_scene: whether it lies in the scene itself.
         unread_days: whether no time is known of its video nor of the track's, and their names look like
             recording times of different days, which are different scenes.
+        picture: its first picture in a folder of pictures; '' for films.
     """
 
     video: str
@@ -102,6 +108,7 @@ class Beside:
     floor: float
     same_scene: bool = True
     unread_days: bool = False
+    picture: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +139,8 @@ class Why:
         tracks_there: number of tracks at the place given; this one fits best.
         model, model_hash: the embedder.
         crop: the crop's picture.
+        picture: the file that the crop was cut from, in a folder of pictures; '' for films.
+        pictures: the first and the last picture of the track there; () for films.
     """
 
     entity: str
@@ -161,6 +170,20 @@ class Why:
     model: str
     model_hash: str
     crop: Rgb | None = field(default=None, repr=False, compare=False)
+    picture: str = ""
+    pictures: tuple[str, ...] = ()
+
+    @property
+    def span(self) -> str:
+        """From when to when the track lasts; in a folder of pictures, from which picture to which."""
+        times = f"{clock(self.start_seconds)} - {clock(self.end_seconds)}"
+        return " - ".join(dict.fromkeys(self.pictures)) or times
+
+    @property
+    def crop_place(self) -> str:
+        """Where the crop was cut out."""
+        where = self.picture or f"at {clock(self.seconds)}"
+        return f"frame {self.frame}, {where}"
 
     @property
     def reason(self) -> str:
@@ -217,7 +240,7 @@ def _border_text(why: Why) -> str:
         )
     best, score, advice = f"the best track of {why.entity!r}", why.best_score, ""
     if why.beside is not None and why.beside.floor >= last.floor:
-        since = f"from {clock(why.beside.start_seconds)} on"
+        since = f"from {why.beside.picture or clock(why.beside.start_seconds)} on"
         if why.beside.video != why.video:
             since = f"in {why.beside.video} {since}"
         of = "of its scene" if why.beside.same_scene else "at its site"

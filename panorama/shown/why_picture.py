@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.lettering import draw_text, lettering_remarks, text_width
-from panorama.lines import clock
 from panorama.picture_files import check_picture, write_picture
 from panorama.shown.why import Likeness, Step, Why
 
@@ -95,7 +94,7 @@ def _panels(why: Why) -> list[_Panel]:
             "this track", "", why.crop, _BANDS[why.band],
             (
                 f"{why.band}, score {why.score:.3f}",
-                f"frame {why.frame}, at {clock(why.seconds)}",
+                why.crop_place,
                 f"crop {why.crop_id}",
             ),
         ),
@@ -127,7 +126,7 @@ def _header(canvas: Rgb, why: Why) -> None:
     cv2.rectangle(canvas, (left, 18), (canvas.shape[1] - _MARGIN, 56), _BANDS[why.band], -1, cv2.LINE_AA)
     draw_text(canvas, badge, (left + 14, 46), _TITLE, _PAPER, 2)
     draw_text(canvas, _fitted(why.entity, left - 2 * _MARGIN, _TITLE, 2), (_MARGIN, 42), _TITLE, _INK, 2)
-    span = f"{clock(why.start_seconds)} - {clock(why.end_seconds)}, track {why.track_id}"
+    span = f"{why.span}, track {why.track_id}"
     room = left - 2 * _MARGIN - text_width(f"   {span}", _TEXT)
     draw_text(canvas, f"{_fitted(why.video, room, _TEXT)}   {span}", (_MARGIN, 66), _TEXT, _DIM)
 

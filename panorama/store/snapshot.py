@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama.store.ascending import looked_up
-from panorama.store.catalog import settings
+from panorama.store.catalog import picture_clocks, settings
 from panorama.store.catalog import zones as shapes
 from panorama.store.catalog.album_views import Album, read_album
 from panorama.store.catalog.database import Transaction
@@ -51,6 +51,10 @@ VIDEOS = pa.schema(
         pa.field("indexed_at", pa.timestamp("us"), nullable=False),
         pa.field("start_clock", pa.timestamp("us")),
         pa.field("start_utc", pa.timestamp("us")),
+        pa.field("clock_key", pa.int64()),
+        pa.field("first_clock", pa.timestamp("us")),
+        pa.field("last_clock", pa.timestamp("us")),
+        pa.field("undated_pictures", pa.int64()),
     ]
 )
 _VERSIONS = "SELECT name, value FROM counters"
@@ -139,7 +143,9 @@ class Snapshot:
         root: the library's directory.
         data_version, album_version, settings_version: rise with every change of videos, files or segments; of
             entities or exemplars; of calibration, settings or zones.
-        videos: columns of the relation `videos`, and segment, root, start_time_unix, decode_note, size.
+        videos: columns of the relation `videos`, and segment, root, start_time_unix, decode_note, size;
+            clock_key and what follows it are null unless pictures have times of their own.
+        picture_clocks: when pictures of folders were taken, see `picture_clocks.PICTURE_CLOCKS`.
         files: absolute paths of the Parquet files by table, for DuckDB; empty for a table without rows.
         embeddings: files by (model_hash, exit).
         holdings: rows of live segments: crops under (None, None), vectors under (model_hash, exit).
@@ -177,6 +183,7 @@ class Snapshot:
     cuts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
     ends: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, *ENDS_SHAPE), np.uint8), repr=False)
     seen: SeenPlaces = field(default_factory=SeenPlaces.none, repr=False)
+    picture_clocks: pa.Table = field(default_factory=lambda: picture_clocks.NONE.table, repr=False)
 
     @property
     def version(self) -> str:
@@ -216,6 +223,7 @@ class Snapshots:
         self._place = place
         self._library_id = library_id
         self._last: Snapshot | None = None
+        self._clocks = picture_clocks.NONE
         self._is_over = False
 
     def take(self) -> Snapshot:
@@ -244,11 +252,13 @@ class Snapshots:
         same_album = last is not None and last.album_version == album
         if same_data and last is not None:
             videos, files, embeddings = last.videos, last.files, last.embeddings
+            clocked = last.picture_clocks
             holdings = last.holdings
             live, looks, dead = last.live_segments, last.looks, last.has_dead_rows
             cuts, ends = last.cuts, last.ends
         else:
-            videos = _read_videos(tx)
+            self._clocks = clocks = picture_clocks.read_clocks(tx, self._clocks)
+            videos, clocked = _read_videos(tx, clocks), clocks.table
             files, embeddings, dead = _read_files(tx, self._place.root)
             holdings = _read_holdings(tx)
             segments = tx.tuples(_LIVE)
@@ -283,6 +293,7 @@ class Snapshots:
             cuts,
             ends,
             last.seen if same_data and same_album and last is not None else live_places(tx),
+            clocked,
         )
 
     def forget(self) -> None:
@@ -336,7 +347,7 @@ _CUTS = Column("segments.cuts", lambda _, held: np.frombuffer(held, CUT), "the s
 _ENDS = Column("segments.ends", _end_bytes, "the segment {}".format)
 
 
-def _read_videos(tx: Transaction) -> pa.Table:
+def _read_videos(tx: Transaction, clocks: picture_clocks.PictureClocks) -> pa.Table:
     rows = tx.tuples(_VIDEOS)
     names = [row[0] for row in rows]
     starts = STARTS.of(tx, ((row[0], row[8]) for row in rows))
@@ -344,7 +355,10 @@ def _read_videos(tx: Transaction) -> pa.Table:
     begun = [(row, start) for row, start in zip(rows, starts, strict=True) if start is not None]
     found = iter(time_zones(tx, [((row[0], start), row[10]) for row, start in begun]))
     rows = [
-        (*row[:-1], indexed, *((None, None) if start is None else _clocks(start, next(found))))
+        (
+            *(*row[:-1], indexed, *((None, None) if start is None else _clocks(start, next(found)))),
+            *clocks.spans.get(row[0], (None, None, None, None)),
+        )
         for row, indexed, start in zip(rows, since, starts, strict=True)
     ]
     columns = zip(*rows, strict=True) if rows else ([] for _ in VIDEOS)

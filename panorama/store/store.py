@@ -28,6 +28,7 @@ from panorama.store.files import crops, lost
 from panorama.store.files.crops import CropBatch
 from panorama.store.files.layout import Place
 from panorama.store.files.permissions import check_rewritable
+from panorama.store.files.picture_names import picture_names
 from panorama.store.files.segments import EmbeddingsWriter, SegmentWriter
 from panorama.store.info import LibraryInfo, read_info
 from panorama.store.snapshot import Snapshot, Snapshots
@@ -186,6 +187,10 @@ class Store:
         """Name and uri of every video without a camera."""
         with self._place.catalog.read() as tx:
             return recorded.without_camera(tx)
+
+    def picture_names(self, segment: int) -> list[str | None]:
+        """The names of the pictures of a folder, by number; see `panorama.store.files.picture_names`."""
+        return picture_names(self._place, segment)
 
     def put_recorded(
         self, changes: Mapping[str, Recorded], known: Mapping[str, Recorded] | None = None

@@ -22,7 +22,7 @@ from panorama.video.opening import open_video
 from panorama.video.pictures import COPY_SUFFIXES, DEFAULT_RATE, pictures_in
 from panorama.video.planes import scaled
 from panorama.video.reader import PassedFrame, VideoFrame, VideoReader
-from panorama.video.recorded import recorded_at, taken_seconds, was_set
+from panorama.video.recorded import picture_taken, recorded_at, was_set
 from panorama.video.stretch import StretchReader
 
 __all__ = [
@@ -48,9 +48,9 @@ __all__ = [
     "goes_on",
     "is_gone",
     "open_video",
+    "picture_taken",
     "pictures_in",
     "recorded_at",
     "scaled",
-    "taken_seconds",
     "was_set",
 ]

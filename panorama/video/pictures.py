@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import BadImage, VideoOpenError
-from panorama.frames import PICTURES, DecodeReport, FrameTimes, VideoInfo
+from panorama.frames import ALARM_SECONDS, PICTURES, PICTURES_PER_SECOND, DecodeReport, FrameTimes, VideoInfo
 from panorama.lines import natural_key
 from panorama.pictures.exif import taken_at
 from panorama.pictures.levels import Levels
@@ -42,15 +42,8 @@ COPY_SUFFIXES = frozenset({".heic", ".heif", ".hif", ".avif"})
 left out, so that the picture is not seen twice.
 """
 _SHOT_SUFFIXES = IMAGE_SUFFIXES - COPY_SUFFIXES
-DEFAULT_RATE = Fraction(5)
-"""Pictures per second of a folder, which has no rate of its own.
-
-It equals the default sampling rate of indexing, so that every picture is sampled. The next frame of a video
-usually shows what a skipped one did; the next picture of a camera trap, for example, does not.
-"""
-
-ALARM_SECONDS = 60.0
-"""Pictures of a camera trap taken farther apart than this belong to two alarms, which are separate shots."""
+DEFAULT_RATE = Fraction(PICTURES_PER_SECOND)
+"""Frames per second of a folder of pictures."""
 
 Some = TypeVar("Some")
 

@@ -14,6 +14,10 @@ from panorama.video.pictures import pictures_in, read_unscaled
 _KEYS = ("com.apple.quicktime.creationdate", "creation_time", "date")
 """In order of trust: the first contains its UTC offset; the second by its standard is UTC if it ends in Z."""
 
+_JPEG = b"\xff\xd8"
+_HEAD_BYTES = 1 << 17
+"""Holds the EXIF block of a JPEG, which has at most 64 kB and stands at its beginning."""
+
 FIRST_YEAR = 1980
 """Clocks that were never set show 1904, 1970 or the like."""
 
@@ -37,7 +41,7 @@ def recorded_at(path: Path, zone: tzinfo = UTC) -> float | None:
             so what it claims is unknown.
     """
     if _is_folder(path):
-        data = _first_picture(path, backwards=False)
+        data = _first_picture(path)
         if data is None:
             raise VideoOpenError(f"{path} holds no picture that can be read")
         return _taken(data, zone)
@@ -60,14 +64,22 @@ def recorded_at(path: Path, zone: tzinfo = UTC) -> float | None:
     return None
 
 
-def taken_seconds(path: Path, zone: tzinfo) -> float | None:
-    """Seconds from the first picture of a folder to the last; None if either has no time, or for a file."""
-    try:
-        first = _taken(_first_picture(path, backwards=False), zone) if _is_folder(path) else None
-    except VideoOpenError:
-        return None
-    last = None if first is None else _taken(_first_picture(path, backwards=True), zone)
-    return None if first is None or last is None else last - first
+def picture_taken(path: Path, zone: tzinfo = UTC) -> float | None:
+    """When a picture was taken, in seconds since 1970, according to its EXIF; None if it does not say.
+
+    Reads only the head of a JPEG, and decodes nothing.
+
+    Args:
+        zone: time zone of the camera's clock, for times without an offset.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        data = file.read(_HEAD_BYTES)
+        if not data.startswith(_JPEG):
+            data += file.read()
+    return _taken(data, zone)
 
 
 def _is_folder(path: Path) -> bool:
@@ -85,17 +97,17 @@ def _is_folder(path: Path) -> bool:
     return stat.S_ISDIR(mode)
 
 
-def _first_picture(folder: Path, backwards: bool) -> bytes | None:
-    """Bytes of the first picture that can be read, with `backwards` the last; None if there is none."""
+def _first_picture(folder: Path) -> bytes | None:
+    """Bytes of the first picture that can be read; None if there is none."""
     try:
-        pictures = pictures_in(folder)[:: -1 if backwards else 1]
+        pictures = pictures_in(folder)
         return next((path.read_bytes() for path in pictures if read_unscaled(path) is not None), None)
     except OSError:
         return None
 
 
-def _taken(picture: bytes | None, zone: tzinfo) -> float | None:
-    moment = taken_at(picture or b"")
+def _taken(picture: bytes, zone: tzinfo) -> float | None:
+    moment = taken_at(picture)
     if moment is None or not was_set(moment):
         return None
     return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()

@@ -18,7 +18,7 @@ from panorama.query.handed.following import Videos, followed, no_places
 from panorama.query.handed.lending import lend
 from panorama.query.handed.relations import SCHEMA
 from panorama.query.matching.matches import Matcher, Matches
-from panorama.query.shorthands.clock import clock_seconds
+from panorama.query.shorthands.clock import joined_pictures, span_of
 from panorama.store.ascending import rows_in
 
 MANY_TRACKS = 50_000
@@ -27,22 +27,29 @@ MANY_TRACKS = 50_000
 MANY_FOLLOWED = 200_000
 """For more boxes or frames than this, read the stored tables: a LIMIT may need few of them."""
 
+
+def _clocks(rows: str) -> str:
+    """SQL of the clocks of intervals, a table beside the videos `v`, over `_pictures`."""
+    ends = f"{rows}.start_time", f"{rows}.end_time"
+    start, end = span_of("_clock", "v.start_clock", *ends)
+    start_utc, end_utc = span_of("_utc", "v.start_utc", *ends)
+    return f"{start} AS start_clock, {end} AS end_clock, {start_utc} AS start_utc, {end_utc} AS end_utc"
+
+
+def _pictures(rows: str) -> str:
+    return joined_pictures("v.clock_key", f"{rows}.start_time", f"{rows}.end_time")
+
+
 SIGHTINGS = f"""
 CREATE TEMP VIEW sightings AS
-SELECT t.entity, v.video, t.track_id, t.score, t.start_time, t.end_time,
-       {clock_seconds("v.start_clock", "t.start_time")} AS start_clock,
-       {clock_seconds("v.start_clock", "t.end_time")} AS end_clock,
-       {clock_seconds("v.start_utc", "t.start_time")} AS start_utc,
-       {clock_seconds("v.start_utc", "t.end_time")} AS end_utc
-FROM _p0_matches_found t JOIN _panorama.videos v ON v.segment = t.segment WHERE t.band = 'accepted'
+SELECT t.entity, v.video, t.track_id, t.score, t.start_time, t.end_time, {_clocks("t")}
+FROM _p0_matches_found t JOIN _panorama.videos v ON v.segment = t.segment {_pictures("t")}
+WHERE t.band = 'accepted'
 """
 MOMENTS = f"""
 CREATE TEMP VIEW moments AS
-SELECT m.*, {clock_seconds("v.start_clock", "m.start_time")} AS start_clock,
-       {clock_seconds("v.start_clock", "m.end_time")} AS end_clock,
-       {clock_seconds("v.start_utc", "m.start_time")} AS start_utc,
-       {clock_seconds("v.start_utc", "m.end_time")} AS end_utc
-FROM ({{moments}}) m JOIN _panorama.videos v ON v.video = m.video
+SELECT m.*, {_clocks("m")} FROM ({{moments}}) m JOIN _panorama.videos v ON v.video = m.video
+{_pictures("m")}
 """
 
 

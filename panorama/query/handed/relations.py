@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from panorama.arguments import take_fields
 from panorama.errors import LibraryDamaged, UsageError
+from panorama.query.handed.clocks import list_clocks
 from panorama.query.handed.lending import lent
 from panorama.query.handed.shapes import Shape, add_shapes
-from panorama.query.shorthands.clock import clock_seconds
+from panorama.query.shorthands.clock import clock_seconds_of, joined_picture, joined_pictures, span_of
 from panorama.query.text.quoting import quote_text
 from panorama.store.files.lost import check_readable
 
@@ -68,7 +69,7 @@ class SnapshotLike(Protocol):
 
     `videos` has the columns of the relation and `segment`; `files` maps each table to its absolute Parquet
     paths (none for a table without rows); `entities` has the columns of the relation; `zones` are shapes of
-    cameras.
+    cameras; `picture_clocks` are the times of pictures that have their own.
     """
 
     @property
@@ -79,6 +80,8 @@ class SnapshotLike(Protocol):
     def entities(self) -> pa.Table: ...
     @property
     def zones(self) -> Sequence[Shape]: ...
+    @property
+    def picture_clocks(self) -> pa.Table: ...
 
 
 LEAST_MEMORY = 10_000_000
@@ -133,6 +136,10 @@ VIDEO_COLUMNS = {
     "time_zone": "VARCHAR",
     "start_utc": "TIMESTAMP",
     "indexed_at": "TIMESTAMP",
+    "clock_key": "BIGINT",
+    "first_clock": "TIMESTAMP",
+    "last_clock": "TIMESTAMP",
+    "undated_pictures": "BIGINT",
 }
 ENTITY_COLUMNS = {"entity": "VARCHAR", "exemplars": "BIGINT", "negatives": "BIGINT", "category": "BOOLEAN"}
 _ARROW = {
@@ -176,34 +183,43 @@ STORED_COLUMNS = {
     "pictures": {"segment": "INTEGER", "frame": "BIGINT", "picture": "VARCHAR"},
 }
 
+_TRACK_CLOCKS = span_of("_clock", "v.start_clock", "t.start_time", "t.end_time")
 # The joins drop rows of segments that belong to no video any more; files may still hold such rows.
 _VIEWS = (
     "CREATE VIEW videos AS SELECT video, uri, camera, duration, width, height, frames, start_clock,"
     " time_zone, start_utc, indexed_at FROM _panorama.videos",
     "CREATE VIEW entities AS SELECT entity, exemplars, negatives, category FROM _panorama.entities",
     "CREATE VIEW tracks AS SELECT v.video, t.track_id, t.start_time, t.end_time, t.start_frame, t.end_frame,"
-    f" t.samples, {clock_seconds('v.start_clock', 't.start_time')} AS start_clock,"
-    f" {clock_seconds('v.start_clock', 't.end_time')} AS end_clock"
-    " FROM _panorama.tracks t JOIN _panorama.videos v ON v.segment = t.segment",
+    f" t.samples, {_TRACK_CLOCKS[0]} AS start_clock, {_TRACK_CLOCKS[1]} AS end_clock"
+    " FROM _panorama.tracks t JOIN _panorama.videos v ON v.segment = t.segment"
+    f" {joined_pictures('v.clock_key', 't.start_time', 't.end_time')}",
     "CREATE VIEW detections AS SELECT v.video, b.frame, b.time, b.track_id, b.x1::DOUBLE AS x1,"
     " b.y1::DOUBLE AS y1, b.x2::DOUBLE AS x2, b.y2::DOUBLE AS y2, b.score::DOUBLE AS score,"
-    f" {clock_seconds('v.start_clock', 'b.time')} AS clock"
-    " FROM _panorama.boxes b JOIN _panorama.videos v ON v.segment = b.segment",
+    f" {clock_seconds_of('_clock', 'v.start_clock', 'b.time')} AS clock"
+    " FROM _panorama.boxes b JOIN _panorama.videos v ON v.segment = b.segment"
+    f" {joined_picture('v.clock_key', 'b.time')}",
     "CREATE VIEW crops AS SELECT c.crop_id, v.video, c.track_id, c.frame, c.time, c.x1::DOUBLE AS x1,"
     " c.y1::DOUBLE AS y1, c.x2::DOUBLE AS x2, c.y2::DOUBLE AS y2, c.quality::DOUBLE AS quality,"
-    f" {clock_seconds('v.start_clock', 'c.time')} AS clock"
-    " FROM _panorama.crops c JOIN _panorama.videos v ON v.segment = c.segment",
+    f" {clock_seconds_of('_clock', 'v.start_clock', 'c.time')} AS clock"
+    " FROM _panorama.crops c JOIN _panorama.videos v ON v.segment = c.segment"
+    f" {joined_picture('v.clock_key', 'c.time')}",
 )
 
 _FRAMES = (
     "CREATE VIEW frames AS SELECT v.video, f.frame, f.time, f.pts, {picture} AS picture,"
-    f" {clock_seconds('v.start_clock', 'f.time')} AS clock"
+    f" {clock_seconds_of('_clock', 'v.start_clock', 'f.time')} AS clock"
     " FROM _panorama.frames f JOIN _panorama.videos v ON v.segment = f.segment{joined}"
+    f" {joined_picture('v.clock_key', 'f.time')}"
+)
+_NAMES = (
+    "CREATE VIEW _panorama.named_pictures AS"
+    " SELECT v.video AS _video, n.frame AS _frame, n.picture AS _picture"
+    " FROM _panorama.pictures n JOIN _panorama.videos v ON v.segment = n.segment"
 )
 _NO_PICTURES = {"picture": "CAST(NULL AS VARCHAR)", "joined": ""}
 _PICTURES = {
-    "picture": "p.picture",
-    "joined": " LEFT JOIN _panorama.pictures p ON p.segment = f.segment AND p.frame = f.frame",
+    "picture": "n.picture",
+    "joined": " LEFT JOIN _panorama.pictures n ON n.segment = f.segment AND n.frame = f.frame",
 }
 """Joined only if a library has pictures, so that it costs libraries of video files nothing."""
 
@@ -233,7 +249,7 @@ def connect(
     for table, columns in STORED_COLUMNS.items():
         _show_stored(connection, table, columns, snapshot.files.get(table, []))
     frames = _FRAMES.format(**(_PICTURES if snapshot.files.get("pictures") else _NO_PICTURES))
-    for view in (*_VIEWS, frames):
+    for view in (*_VIEWS, frames, _NAMES):
         connection.execute(view)
     add_shapes(connection, snapshot.zones)
     for name, columns in MATCHED_COLUMNS.items():
@@ -301,9 +317,9 @@ class Tables:
 
 
 def _lasting(snapshot: SnapshotLike) -> tuple[object, ...]:
-    """What a connection cannot change: the folders, which tables have files, and the macros of shapes."""
+    """What a connection cannot change: the folders, which tables have rows, and the macros of shapes."""
     stored = [table for table in STORED_COLUMNS if snapshot.files.get(table)]
-    return _folders(snapshot), stored, tuple(snapshot.zones)
+    return _folders(snapshot), stored, tuple(snapshot.zones), bool(len(snapshot.picture_clocks))
 
 
 def _folders(snapshot: SnapshotLike) -> list[str]:
@@ -323,6 +339,9 @@ def _list(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike, listed:
         if listed.get(name) is not rows:  # snapshots share tables that did not change
             _copy_table(connection, name, rows, columns)
             listed[name] = rows
+    if listed.get("picture_clocks") is not snapshot.picture_clocks:
+        list_clocks(connection, snapshot.picture_clocks)
+        listed["picture_clocks"] = snapshot.picture_clocks
     files = {table: snapshot.files.get(table, []) for table in STORED_COLUMNS}
     if listed.get("files") != files:
         connection.execute(";".join(_FILES.format(table=t, files=_sql_list(f)) for t, f in files.items()))

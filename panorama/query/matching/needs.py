@@ -23,7 +23,7 @@ from panorama.query.handed.handing import give_tracks
 from panorama.query.handed.relations import SCHEMA
 from panorama.query.handed.shapes import touching
 from panorama.query.matching.matches import ACCEPTED, UNCERTAIN, Keep, Matcher, Matches, MatchRequest
-from panorama.query.shorthands.clock import MARGIN_SECONDS, clock_seconds
+from panorama.query.shorthands.clock import MARGIN_SECONDS, VIDEO_CLOCK, joined_pictures, span_of
 from panorama.query.shorthands.conditions import Bounds
 from panorama.query.shorthands.plan import MATCH_COLUMNS, OVERLAP_TARGETS, Branch, Query, Seen, Target
 from panorama.query.shorthands.rules import needed_videos, whole_number
@@ -158,12 +158,13 @@ def counted_undecided(
     return undecided[counted]
 
 
+_CLOCKS = span_of("_clock", "v.start_clock", "t.start_time", "t.end_time")
 _LEFT = f"""
 SELECT track_id FROM (
     SELECT t.track_id, t.start_time, t.end_time,
-    {clock_seconds("v.start_clock", "t.start_time")} AS start_clock,
-    {clock_seconds("v.start_clock", "t.end_time")} AS end_clock
+    {_CLOCKS[0]} AS start_clock, {_CLOCKS[1]} AS end_clock
     FROM {{among}} t JOIN {SCHEMA}.videos v ON v.segment = t.segment
+    {joined_pictures("v.clock_key", "t.start_time", "t.end_time")}
 ) WHERE {{asked}}
 """
 _ENDS = frozenset(("start_time", "end_time", "start_clock", "end_clock"))
@@ -309,7 +310,7 @@ def _tracks_in(query: Query, cursor: duckdb.DuckDBPyConnection, among: bool = Fa
     videos = needed_videos(query)
     where = f" WHERE {videos}" if videos else ""
     sql = (
-        f"WITH v AS MATERIALIZED (SELECT *, start_clock AS video_clock FROM {SCHEMA}.videos{where})"
+        f"WITH v AS MATERIALIZED (SELECT *, {VIDEO_CLOCK} FROM {SCHEMA}.videos{where})"
         f" SELECT DISTINCT t.track_id FROM {_AMONG if among else f'{SCHEMA}.tracks'} t"
         " JOIN v ON v.segment = t.segment"
         " WHERE t.end_time > ? AND t.start_time <= ?"

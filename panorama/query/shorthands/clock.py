@@ -16,10 +16,18 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from panorama.frames import PICTURES_PER_SECOND
+
 DAY_SECONDS = 86400
 MARGIN_SECONDS = 1.0
 """Filters that only save work keep videos and tracks within this margin, so that rounding loses none."""
 MARGIN = f"INTERVAL {MARGIN_SECONDS:g} SECOND"
+
+VIDEO_CLOCK = "{'start': start_clock, 'key': clock_key} AS video_clock"
+"""SQL over the stored videos of what their rows need to tell the clock."""
+PICTURE_CLOCKS = "_panorama.picture_clocks"
+"""The table of pictures that have times of their own, see `panorama.query.handed.clocks`."""
+_FRAME = f"INTERVAL {1_000_000 // PICTURES_PER_SECOND} MICROSECONDS"
 
 FORMS = "'10:00', '2026-03-01' or '2026-03-01 10:00', in the camera's local time"
 
@@ -80,13 +88,15 @@ class ClockTest:
 
     def video_sql(self) -> str:
         """SQL over the stored videos that tells whether any time of a video can pass."""
-        end = clock_seconds("start_clock", "duration")
-        return self.overlap_sql(f"(start_clock - {MARGIN})", f"({end} + {MARGIN})")
+        start = "coalesce(first_clock, start_clock)"
+        end = f"coalesce(last_clock, {clock_seconds('start_clock', 'duration')})"
+        return self.overlap_sql(f"({start} - {MARGIN})", f"({end} + {MARGIN})")
 
     def track_sql(self) -> str:
-        """The same over tracks that have their video's start as `video_clock`."""
-        start, end = (clock_seconds("video_clock", edge) for edge in ("start_time", "end_time"))
-        return self.overlap_sql(f"({start} - {MARGIN})", f"({end} + {MARGIN})")
+        """The same over tracks with `video_clock`; those of pictures with times of their own all pass."""
+        start, end = (clock_seconds("video_clock.start", edge) for edge in ("start_time", "end_time"))
+        inside = self.overlap_sql(f"({start} - {MARGIN})", f"({end} + {MARGIN})")
+        return f"video_clock.key IS NOT NULL OR {inside}"
 
     def __str__(self) -> str:
         return f"not {_words(self.window)}" if self.outside else _words(self.window)
@@ -95,6 +105,78 @@ class ClockTest:
 def clock_seconds(base: str, seconds: str) -> str:
     """SQL of the wall-clock time that lies `seconds` after `base`."""
     return f"{base} + to_microseconds(CAST(round({seconds} * 1e6) AS BIGINT))"
+
+
+def clock_seconds_of(column: str, base: str, seconds: str) -> str:
+    """SQL of a time of the picture `p`, see `joined_picture`; for films, `seconds` after `base`."""
+    return f"CASE WHEN p._key IS NULL THEN {clock_seconds(base, seconds)} ELSE p.{column} END"
+
+
+def joined_picture(key: str, seconds: str) -> str:
+    """SQL that joins rows with the picture `p` that is shown at an instant of their video, if it has a clock.
+
+    Args:
+        key: of the video's pictures in the table `picture_clocks`, NULL for films.
+        seconds: the instant.
+    """
+    return f"LEFT JOIN {PICTURE_CLOCKS} p ON p._key = {key} + {_number(seconds)}"
+
+
+def joined_pictures(key: str, start: str, end: str) -> str:
+    """The same for intervals: with the first picture `p` of each, and the last one `q`."""
+    last = f"LEFT JOIN {PICTURE_CLOCKS} q ON q._key = {key} + {_number(end)} - 1"
+    return f"{joined_picture(key, start)} {last}"
+
+
+def span_of(column: str, base: str, start: str, end: str) -> tuple[str, str]:
+    """SQL of the times at which intervals begin and end, over `joined_pictures`.
+
+    If the time of one of the two pictures is unknown, that of the other counts. A picture lasts as long as it
+    does in its video.
+    """
+    first, last = (f"{edge}(p.{column}, q.{column})" for edge in ("least", "greatest"))
+    return (
+        f"CASE WHEN p._key IS NULL THEN {clock_seconds(base, start)} ELSE {first} END",
+        f"CASE WHEN p._key IS NULL THEN {clock_seconds(base, end)} ELSE {last} + {_FRAME} END",
+    )
+
+
+def with_clock(rows: str, more: str = "") -> str:
+    """SQL of rows that are instants, with their `clock`.
+
+    Args:
+        rows: SQL with `time` and `video_clock`.
+        more: SQL of further columns, with a comma behind them.
+    """
+    clock = clock_seconds_of("_clock", "s.video_clock.start", "s.time")
+    joined = joined_picture("s.video_clock.key", "s.time")
+    return f"SELECT s.*, {more}{clock} AS clock FROM ({rows}) s {joined}"
+
+
+def with_span(rows: str, more: str = "") -> str:
+    """The same for intervals, with `start_clock` and `end_clock`; they have `start_time` and `end_time`."""
+    start, end = span_of("_clock", "s.video_clock.start", "s.start_time", "s.end_time")
+    joined = joined_pictures("s.video_clock.key", "s.start_time", "s.end_time")
+    return f"SELECT s.*, {more}{start} AS start_clock, {end} AS end_clock FROM ({rows}) s {joined}"
+
+
+def with_order(rows: str) -> str:
+    """Intervals with when they began and ended, in seconds of their video or, for pictures, of UTC."""
+    began = "CASE WHEN p._key IS NULL THEN s.start_time ELSE epoch(least(p._utc, q._utc)) END AS began"
+    ended = "CASE WHEN p._key IS NULL THEN s.end_time ELSE epoch(greatest(p._utc, q._utc)) END AS ended"
+    joined = joined_pictures("s.video_clock.key", "s.start_time", "s.end_time")
+    return f"SELECT s.*, {began}, {ended} FROM ({rows}) s {joined}"
+
+
+def with_alarms(rows: str) -> str:
+    """Intervals with `is_apart`: whether they begin in another alarm than what ended at their `before`."""
+    joined = joined_pictures("s.video_clock.key", "s.start_time", "s.before")
+    return f"SELECT s.*, coalesce(p._alarm <> q._alarm, false) AS is_apart FROM ({rows}) s {joined}"
+
+
+def _number(seconds: str) -> str:
+    """SQL of the number of the picture that begins at a time."""
+    return f"CAST(round({seconds} * {PICTURES_PER_SECOND}) AS BIGINT)"
 
 
 def is_daytime(text: str) -> bool:

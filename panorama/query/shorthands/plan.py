@@ -67,12 +67,12 @@ VIEW_COLUMNS = frozenset(("track_id", "frame", *_BOX))
 """The columns of a moment that come from its best view."""
 CLOCK_COLUMNS = frozenset(("clock", *_SPAN))
 ROW_COLUMNS: dict[str, frozenset[str]] = {
-    "frames": frozenset(("frame", "time", "clock")),
+    "frames": frozenset(("frame", "time", "clock", "picture")),
     "moments": frozenset(("start_time", "end_time", "time", "track_id", "frame", *_SPAN, *_BOX)),
     "tracks": frozenset(
         ("track_id", "start_time", "end_time", "start_frame", "end_frame", "samples", "time", *_SPAN)
     ),
-    "crops": frozenset(("crop_id", "track_id", "frame", "time", "clock", "quality", *_BOX)),
+    "crops": frozenset(("crop_id", "track_id", "frame", "time", "clock", "quality", "picture", *_BOX)),
 }
 """Columns that a row of the target has even if no entity is seen in it."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from panorama.query.handed.relations import SCHEMA
-from panorama.query.shorthands.clock import clock_seconds
-from panorama.query.shorthands.plan import KEY, ORDER, OUTPUT, Branch, Query, Seen
+from panorama.query.shorthands.clock import with_clock, with_span
+from panorama.query.shorthands.plan import KEY, ORDER, OUTPUT, OVERLAP_TARGETS, Branch, Query, Seen
 from panorama.query.sql.moments_sql import moments_intervals, moments_of_branches
 from panorama.query.sql.places_sql import every_place, follows_known, places_in
 from panorama.query.sql.space_sql import frame_by_frame, space_rows
@@ -16,7 +17,6 @@ from panorama.query.sql.tracks_sql import (
     BOX,
     CROP_BOX,
     OWN_VIDEO,
-    SPAN,
     Names,
     Step,
     late_conditions,
@@ -29,16 +29,8 @@ _VIDEO = "video, camera, uri, duration, video_clock"
 _MATCH = "entity, score, band"
 _SHAPE = (
     "x2 - x1 AS width, y2 - y1 AS height, (x2 - x1) * (y2 - y1) AS area,"
-    " (x2 - x1) / nullif(y2 - y1, 0) AS aspect"
+    " (x2 - x1) / nullif(y2 - y1, 0) AS aspect, "
 )
-_CLOCK = f"{clock_seconds('video_clock', 'time')} AS clock"
-_MORE = {
-    "frames": f"{_SHAPE}, {_CLOCK}",
-    "moments": f"{_SHAPE}, {SPAN}",
-    "tracks": SPAN,
-    "crops": f"{_SHAPE}, {_CLOCK}",
-}
-"""Columns that a row has on demand."""
 _ROWS = {
     "frames": f"{_VIDEO}, frame, time, {_MATCH}, track_id, {BOX}",
     "tracks": f"{_VIDEO}, track_id, start_time, end_time, start_frame, end_frame, samples, {_MATCH}",
@@ -65,10 +57,9 @@ def compile_query(query: Query) -> str:
     if any(frame_by_frame(query, item) for item in seen) and not follows_known(query):
         steps.append(Step(names.places, every_place(query, seen, names)))
     for j, item in enumerate(seen):
-        more = _MORE[query.target]
-        placed = space_rows(
-            query, item, names.tracks(j), places_in(query), more, late_conditions(query, item)
-        )
+        late = late_conditions(query, item)
+        more = partial(_with_more, query, texts=[leaf.text for leaf in late])
+        placed = space_rows(query, item, names.tracks(j), places_in(query), more, late)
         if query.target == "moments":
             rows = moments_intervals(f"({placed})" if placed else names.tracks(j), item)
         else:
@@ -114,8 +105,9 @@ def _outer(query: Query, inner: str) -> str:
     if query.similarity is not None and query.target in ("tracks", "crops"):
         source = f"(SELECT *, {query.similarity} AS similarity FROM ({inner}))"
         order = order.replace(query.similarity, "similarity") if order is not None else None
-    if any(_asks_more(text) for text in (order or "", *(name for name, _ in query.columns))):
-        source = f"(SELECT *, {_MORE[query.target]} FROM {source})"
+    named = (order or "", *(name for name, _ in query.columns))
+    if any(map(_asks_more, named)):
+        source = f"({_with_more(query, f'SELECT * FROM {source}', named)})"
     sql = f"SELECT {', '.join(output_columns(query))} FROM {source}"
     if query.grouped:
         return sql
@@ -152,8 +144,8 @@ def _rows(query: Query, seen: Seen, j: int) -> str:
     late = late_conditions(query, seen)
     if not late:
         return source
-    more = _MORE[query.target]
-    return f"SELECT {_ROWS[query.target]} FROM (SELECT *, {more} FROM ({source})){where_all(late)}"
+    more = _with_more(query, source, [leaf.text for leaf in late])
+    return f"SELECT {_ROWS[query.target]} FROM ({more}){where_all(late)}"
 
 
 def _universe(query: Query, names: Names) -> str:
@@ -202,12 +194,24 @@ def _disjoint(seen: tuple[Seen, ...]) -> bool:
     return len(set(names)) == len(names) and (len(seen) == 1 or all(item.names for item in seen))
 
 
-_ON_DEMAND = re.compile(r"width|height|area|aspect|clock|columns|[*\\\"]", re.IGNORECASE)
+_ON_DEMAND = re.compile(r"width|height|area|aspect|clock|picture|columns|[*\\\"]", re.IGNORECASE)
+_NAMES_PICTURE = re.compile(r"picture|columns|[*\\\"]", re.IGNORECASE)
 
 
 def _asks_more(text: str) -> bool:
     """Whether SQL text may name a column that a row has only on demand."""
     return _ON_DEMAND.search(text) is not None
+
+
+def _with_more(query: Query, rows: str, texts: Sequence[str]) -> str:
+    """SQL of rows with the columns that they have on demand, as far as some SQL texts may name them."""
+    if query.target in OVERLAP_TARGETS:
+        return with_span(rows, _SHAPE if query.target == "moments" else "")
+    rows = with_clock(rows, _SHAPE)
+    if not any(map(_NAMES_PICTURE.search, texts)):
+        return rows
+    names = f"LEFT JOIN {SCHEMA}.named_pictures n ON n._video = s.video AND n._frame = s.frame"
+    return f"SELECT s.*, n._picture AS picture FROM ({rows}) s {names}"
 
 
 def _branch(query: Query, branch: Branch, index: dict[Seen, int], names: Names, union: str) -> str:
@@ -218,14 +222,19 @@ def _branch(query: Query, branch: Branch, index: dict[Seen, int], names: Names, 
     """
     key = ", ".join(KEY[query.target])
     columns = _ROWS[query.target]
-    shape = f", {_MORE[query.target]}" if any(_asks_more(leaf.text) for leaf in branch.where) else ""
+    asked = [leaf.text for leaf in branch.where]
+
+    def filled(rows: str) -> str:
+        return _with_more(query, rows, asked) if any(map(_asks_more, asked)) else rows
+
     absent = "".join(
         f" ANTI JOIN {names.rows(index[item])} absent{i} USING ({key})"
         for i, item in enumerate(branch.unseen)
     )
     where = where_all(branch.where)
     if not branch.seen:
-        return f"SELECT {columns} FROM (SELECT *{shape} FROM ({_universe(query, names)}) {absent}){where}"
+        every = filled(f"SELECT * FROM ({_universe(query, names)}) {absent}")
+        return f"SELECT {columns} FROM ({every}){where}"
     parts = []
     for item in branch.seen:
         others = [other for other in branch.seen if other != item]
@@ -233,7 +242,7 @@ def _branch(query: Query, branch: Branch, index: dict[Seen, int], names: Names, 
             f" SEMI JOIN {names.rows(index[other])} present{i} USING ({key})"
             for i, other in enumerate(others)
         )
-        rows = f"(SELECT *{shape} FROM {names.rows(index[item])} own{present}{absent})"
+        rows = f"({filled(f'SELECT * FROM {names.rows(index[item])} own{present}{absent}')})"
         if not (present or absent or where):
             rows = names.rows(index[item])
         parts.append(f"SELECT {columns} FROM {rows}{where}")

@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from panorama.query.shorthands.clock import clock_seconds
+from panorama.query.shorthands.clock import with_alarms, with_order, with_span
 from panorama.query.shorthands.conditions import Leaf
 from panorama.query.shorthands.plan import GAP_SECONDS, Branch, PlannedSequence, Seen
 
 _OPENED = "video, camera, uri, duration, video_clock, start_time, end_time, entity"
 COLUMNS = f"{_OPENED}, score, band, track_id, frame, x1, y1, x2, y2"
 _SHAPE = (
-    "*, x2 - x1 AS width, y2 - y1 AS height, (x2 - x1) * (y2 - y1) AS area,"
-    " (x2 - x1) / nullif(y2 - y1, 0) AS aspect,"
-    f" {clock_seconds('video_clock', 'start_time')} AS start_clock,"
-    f" {clock_seconds('video_clock', 'end_time')} AS end_clock"
+    "x2 - x1 AS width, y2 - y1 AS height, (x2 - x1) * (y2 - y1) AS area,"
+    " (x2 - x1) / nullif(y2 - y1, 0) AS aspect, "
 )
 _BEST = ("score", "band", "track_id", "frame", "x1", "y1", "x2", "y2")
 # Unknown tracks stay separate: two strangers are not one entity.
 _PART = "video, entity, CASE WHEN entity IS NULL THEN track_id END"
 
 _IDENTITY = ("entity", "start_time", "end_time", "track_id")
-# a and b are moments of the left and the right side in the same video.
+# a and b are moments of the left and the right side in the same video. What came later is told by the clock
+# of pictures; within a second, which is all that many cameras store, by their order.
 _RELATIONS = {
-    "FOLLOWED BY": "b.start_time > a.start_time",
-    "BEFORE": "b.start_time >= a.end_time",
+    "FOLLOWED BY": "(b.began > a.began OR (b.began = a.began AND b.start_time > a.start_time))",
+    "BEFORE": "(b.began > a.ended OR (b.began = a.ended AND b.start_time >= a.end_time))",
     "DURING": "a.start_time >= b.start_time AND a.end_time <= b.end_time",
     "OVERLAPS": "a.start_time < b.end_time AND b.start_time < a.end_time",
 }
@@ -39,11 +38,7 @@ def merged(source: str, gap_seconds: float) -> str:
         gap_seconds: intervals whose distance is at most this are joined.
     """
     best = ", ".join(f"'{column}': {column}" for column in _BEST)
-    marked = (
-        f"SELECT *, start_time > max(end_time) OVER (PARTITION BY {_PART}"
-        f" ORDER BY start_time, end_time, track_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
-        f" + {gap_seconds!r} AS is_new FROM ({source})"
-    )
+    marked = _marked(source, _PART, f"start_time > before + {gap_seconds!r}")
     numbered = (
         f"SELECT *, sum(CASE WHEN is_new THEN 1 ELSE 0 END) OVER (PARTITION BY {_PART}"
         " ORDER BY start_time, end_time, track_id ROWS UNBOUNDED PRECEDING) AS island"
@@ -61,6 +56,20 @@ def merged(source: str, gap_seconds: float) -> str:
     return f"SELECT {COLUMNS} FROM ({opened})"
 
 
+def _marked(source: str, part: str, is_later: str) -> str:
+    """Intervals, with `is_new` for those that do not go on with any before them.
+
+    Args:
+        is_later: SQL that tells it by the latest end `before`. Another alarm of a camera trap tells it, too.
+    """
+    before = (
+        f"SELECT *, max(end_time) OVER (PARTITION BY {part} ORDER BY start_time, end_time, track_id"
+        f" ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM ({source})"
+    )
+    apart = with_alarms(before)
+    return f"SELECT * EXCLUDE (before, is_apart), ({is_later} OR is_apart) AS is_new FROM ({apart})"
+
+
 def first_moments(tracks: str, rows: int, best_first: bool) -> str:
     """Only the tracks that the first rows can be merged from, before their boxes are looked up.
 
@@ -68,11 +77,8 @@ def first_moments(tracks: str, rows: int, best_first: bool) -> str:
         tracks: SQL of matched tracks; each merges only with tracks of its entity in its video.
         best_first: whether rows are ordered by score; otherwise in the default order, by video first.
     """
-    marked = (
-        f"SELECT *, coalesce(start_time > max(end_time) OVER (PARTITION BY video, entity"
-        " ORDER BY start_time, end_time, track_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
-        f" + {GAP_SECONDS!r}, true) AS is_new FROM ({tracks})"
-    )
+    is_later = f"coalesce(start_time > before + {GAP_SECONDS!r}, true)"
+    marked = _marked(tracks, "video, entity", is_later)
     if not best_first:
         before = (
             "(SELECT video, sum(count(*) FILTER (is_new)) OVER (ORDER BY video) - count(*) FILTER (is_new)"
@@ -154,7 +160,7 @@ def _filtered(sql: str, conditions: Sequence[Leaf]) -> str:
     if not conditions:
         return sql
     where = " AND ".join(f"({leaf.text})" for leaf in conditions)
-    return f"SELECT {COLUMNS} FROM (SELECT {_SHAPE} FROM ({sql})) WHERE {where}"
+    return f"SELECT {COLUMNS} FROM ({with_span(sql, _SHAPE)}) WHERE {where}"
 
 
 def _sequence(chain: PlannedSequence, rows: Mapping[Seen, str], videos: str) -> str:
@@ -165,7 +171,7 @@ def _sequence(chain: PlannedSequence, rows: Mapping[Seen, str], videos: str) -> 
     it are kept only without a counterpart.
     """
     sides = [moments_of_branches(side, rows, videos) for side in chain.sides]
-    steps = [f"_side{i} AS MATERIALIZED ({sql})" for i, sql in enumerate(sides)]
+    steps = [f"_side{i} AS MATERIALIZED ({with_order(sql)})" for i, sql in enumerate(sides)]
     ahead, last = ["_side0"], len(sides) - 1 - chain.lacks_last
     for i in range(1, last + 1):
         ahead.append(f"_ahead{i}")
@@ -190,7 +196,7 @@ def _relation(chain: PlannedSequence, i: int) -> str:
     """The condition that a moment a of side i and a moment b of the next side satisfy."""
     relation, within = _RELATIONS[chain.kinds[i].removeprefix("NOT ")], chain.within_seconds[i]
     if within is not None:
-        relation += f" AND b.start_time - a.end_time <= {within!r}"
+        relation += f" AND b.began - a.ended <= {within!r}"
     # If both sides name one entity, a moment is not its own counterpart; but a part of it can be.
     own, found = (", ".join(f"{side}.{column}" for column in _IDENTITY) for side in "ab")
     other = f"({own}) IS DISTINCT FROM ({found})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from panorama.query.shorthands.conditions import Leaf
 from panorama.query.shorthands.plan import Pair, Query, Seen
@@ -25,14 +25,14 @@ def frame_by_frame(query: Query, seen: Seen) -> bool:
 
 
 def space_rows(
-    query: Query, seen: Seen, tracks: str, places: str, more: str, late: Sequence[Leaf]
+    query: Query, seen: Seen, tracks: str, places: str, more: Callable[[str], str], late: Sequence[Leaf]
 ) -> str | None:
     """Rows of one thing looked for, in the form of the target; None if no predicate of space decides.
 
     Args:
         tracks: name of the table of its tracks.
         places: name of the table of interpolated boxes.
-        more: columns that a frame's row has on demand.
+        more: adds to SQL of frames the columns that their rows have on demand.
         late: the conditions on a frame's row, including those of space.
 
     Returns:
@@ -51,7 +51,7 @@ def space_rows(
         return f"SELECT {columns} FROM ({points}) GROUP BY {columns}{having}"
     if query.target == "frames" and late:
         where = " AND ".join(f"({leaf.text})" for leaf in late)
-        points = f"SELECT *, {more} FROM ({points})"
+        points = more(points)
     if where:
         points = f"SELECT * FROM ({points}) WHERE {where}"
     points = _paired(seen.pair, points) if seen.pair is not None else points

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from panorama.query.handed.handing import found_of, views_of
 from panorama.query.handed.relations import SCHEMA
 from panorama.query.handed.shapes import touching
-from panorama.query.shorthands.clock import MARGIN_SECONDS, clock_seconds
+from panorama.query.shorthands.clock import MARGIN_SECONDS, VIDEO_CLOCK, with_span
 from panorama.query.shorthands.conditions import Leaf
 from panorama.query.shorthands.plan import VIDEO_COLUMNS, Query, Seen
 from panorama.query.shorthands.space import PLACE
@@ -19,10 +19,6 @@ from panorama.store.files.schema import BEST_FIRST
 OWN_VIDEO = "{0}.video, {0}.camera, {0}.uri, {0}.duration, {0}.video_clock"
 BOX = "x1, y1, x2, y2"
 CROP_BOX = ", ".join(f"c.{column}::DOUBLE AS {column}" for column in ("x1", "y1", "x2", "y2"))
-SPAN = (
-    f"{clock_seconds('video_clock', 'start_time')} AS start_clock,"
-    f" {clock_seconds('video_clock', 'end_time')} AS end_clock"
-)
 # Columns of matched tracks that exist before the tracks are spread over frames or crops.
 _BEFORE_ROWS = dict.fromkeys(("frames", "crops"), VIDEO_COLUMNS | {"entity", "score", "band", "track_id"})
 
@@ -75,7 +71,7 @@ def with_steps(steps: Sequence[Step], body: str) -> str:
 def track_steps(query: Query, names: Names) -> list[Step]:
     """The videos that can hold an answer, and the tracks of everything looked for."""
     videos = (
-        f"SELECT *, start_clock AS video_clock FROM {SCHEMA}.videos"
+        f"SELECT *, {VIDEO_CLOCK} FROM {SCHEMA}.videos"
         f"{where_all(query.shared, _bracketed(query.video_clock_sql()))}"
     )
     steps = [Step(names.videos, videos, kept=True)]
@@ -123,7 +119,7 @@ def _tracks(query: Query, seen: Seen, names: Names) -> str:
         if PLACE not in leaf.columns and (early is None or leaf.columns <= early)
     )
     if query.target == "tracks" and conditions:
-        source = f"SELECT *, {SPAN} FROM ({source})"
+        source = with_span(source)
     # The users' conditions get a query of their own: they see none of our names, not even in errors.
     plain = seen.source == "known" and not conditions
     sql = (source if plain else f"SELECT * FROM ({source})") + where_all(conditions, *filters)

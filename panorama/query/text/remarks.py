@@ -56,7 +56,9 @@ SELECT zone, any_value(kind), list(DISTINCT camera ORDER BY camera),
 FROM {SCHEMA}.zones WHERE list_contains(?, zone) GROUP BY zone
 HAVING NOT bool_or(camera = '' OR camera IN (SELECT camera FROM {SCHEMA}.videos)) ORDER BY zone
 """
-_CLOCKS = f"SELECT count(*), count(start_clock) FROM {SCHEMA}.videos{{where}}"
+_CLOCKS = f"""
+SELECT count(*), count(start_clock), coalesce(sum(undated_pictures), 0) FROM {SCHEMA}.videos{{where}}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +228,7 @@ def remark_videos(query: Query, run: Run, videos: int) -> None:
     named = any(remark.startswith("no video") for remark in run.warnings)
     if not videos and not named:
         run.warnings.append("no video is indexed in this library; see: " + command("index", "--help"))
-    if videos and query.shared and not named and _videos_asked(query, run) == (0, 0):
+    if videos and query.shared and not named and _videos_asked(query, run) == (0, 0, 0):
         lost = _lost_shapes(query.shapes, run)
         if not lost:
             said = " AND ".join(leaf.told or leaf.text for leaf in query.shared)
@@ -272,7 +274,7 @@ def check_clock(query: Query, run: Run) -> None:
     asked = _videos_asked(query, run)
     if asked is None:
         return
-    videos, known = asked
+    videos, known, pictures = asked
     if videos and not known:
         raise QueryError(
             f"no wall-clock time is known for the {counted(videos, 'video')} searched; say where it comes"
@@ -286,17 +288,26 @@ def check_clock(query: Query, run: Run) -> None:
             f"no wall-clock time is known for {videos - known} of {videos} videos, so no time of day"
             f" matches them; see: {command('clock')}"
         )
+    if pictures:
+        run.warnings.append(
+            f"{counted(pictures, 'picture has', 'pictures have')} no wall-clock time among others of their"
+            " folders that have one, so no time of day matches them: SELECT video, picture FROM frames WHERE"
+            " clock IS NULL"
+        )
 
 
-def _videos_asked(query: Query, run: Run) -> tuple[int, int] | None:
-    """Number of videos that a shorthand concerns, and of those with a clock; None if a condition is wrong."""
+def _videos_asked(query: Query, run: Run) -> tuple[int, int, int] | None:
+    """Number of videos that a shorthand concerns, of those with a clock, and of pictures there without one.
+
+    None if a condition is wrong.
+    """
     asked = [f"({leaf.text})" for leaf in query.shared if not leaf.may_select]
     where = f" WHERE {' AND '.join(asked)}" if asked else ""
     try:
-        ((videos, known),) = run.cursor.execute(_CLOCKS.format(where=where)).fetchall()
+        ((videos, known, pictures),) = run.cursor.execute(_CLOCKS.format(where=where)).fetchall()
     except duckdb.Error:
         return None  # the statement itself will report the error in its condition
-    return int(videos), int(known)
+    return int(videos), int(known), int(pictures)
 
 
 def least(tokens: list[Token]) -> Iterator[Compared]:

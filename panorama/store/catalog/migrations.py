@@ -216,9 +216,14 @@ CAMERA_FROM = (
         FROM settings WHERE key = 'recording')""",
 )
 
+PICTURE_TIMES = (
+    # When each picture of a folder was taken, see `recorded.Recorded`. Null if nobody looked yet.
+    "ALTER TABLE videos ADD COLUMN picture_offsets BLOB",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES, VIEWS, DENIED, CATEGORY, SEEN, CUTS, ENDS,
-    PICTURES, CAMERA_FROM,
+    PICTURES, CAMERA_FROM, PICTURE_TIMES,
 )  # fmt: skip
 """Step i (from 0) upgrades version i to version i + 1."""
 

@@ -11,7 +11,9 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from panorama.commands import command_of
 from panorama.errors import LibraryDamaged, UsageError, unknown
@@ -21,7 +23,10 @@ from panorama.store.catalog.decoded import Column
 
 LISTED = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("video", "uri", "camera")])
 _COLUMNS = """
-SELECT name, uri, root, camera, start_time_unix, time_zone, time_from, camera_from FROM videos
+SELECT name, uri, root, camera, start_time_unix, time_zone, time_from, camera_from, picture_offsets,
+       segment_id, EXISTS (SELECT 1 FROM file_segments fs JOIN files f ON f.file_id = fs.file_id
+                           WHERE fs.segment_id = v.segment_id AND f.table_name = 'pictures') AS has_pictures
+FROM videos v
 """
 _ROWS = f"{_COLUMNS} ORDER BY name"
 _NAMED = f"{_COLUMNS} WHERE name IN :names ORDER BY name"
@@ -30,7 +35,7 @@ _WITHOUT_CAMERA = "SELECT name, uri FROM videos WHERE camera = '' ORDER BY name"
 _FIRST, _LAST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (2, 9998))
 _SET = """
 UPDATE videos SET camera = :camera, start_time_unix = :unix, time_zone = :zone, time_from = :source,
-       camera_from = :camera_from
+       camera_from = :camera_from, picture_offsets = :picture_offsets
 WHERE name = :name
 """
 
@@ -45,6 +50,9 @@ class Recorded:
         time_zone: IANA name of the time zone of the camera's clock.
         time_from: source of the time; it, the zone and the time are None together.
         camera_from: the patterns that gave the camera, '' if none did.
+        picture_offsets: for a folder of pictures, the microseconds from its start to when each was taken, as
+            little-endian int64 (see `picture_clocks`); b"" if they were asked and tell no time. None if they
+            were not asked, and for films: then the clock runs on from the start.
     """
 
     camera: str = ""
@@ -52,6 +60,7 @@ class Recorded:
     time_zone: str | None = None
     time_from: str | None = None
     camera_from: str = ""
+    picture_offsets: bytes | None = None
 
     def __post_init__(self) -> None:
         times = (self.start_time_unix, self.time_zone, self.time_from)
@@ -59,20 +68,37 @@ class Recorded:
             raise ValueError(f"a time has a zone and a source, got {times}")
 
     def begun(
-        self, unix: float | None = None, zone: str | None = None, source: str | None = None
+        self,
+        unix: float | None = None,
+        zone: str | None = None,
+        source: str | None = None,
+        picture_offsets: bytes | None = None,
     ) -> Recorded:
         """The same camera with another time; without arguments, with an unknown time."""
-        return replace(self, start_time_unix=unix, time_zone=zone, time_from=source)
+        return replace(
+            self,
+            start_time_unix=unix,
+            time_zone=zone,
+            time_from=source,
+            picture_offsets=picture_offsets,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedRow:
-    """How one video of the library was recorded; `uri` and `root` as in VideoRow."""
+    """How one video of the library was recorded; `uri` and `root` as in VideoRow.
+
+    Attributes:
+        segment: its segment.
+        has_pictures: whether it is a folder of pictures whose names are stored.
+    """
 
     name: str
     uri: str
     root: str
     recorded: Recorded
+    segment: int = 0
+    has_pictures: bool = False
 
 
 def zone_named(name: str) -> tzinfo:
@@ -95,6 +121,11 @@ def zone_named(name: str) -> tzinfo:
 def has_date(unix: float) -> bool:
     """Whether a time can be shown as a date in every time zone, even after a video's length."""
     return _FIRST <= unix < _LAST
+
+
+def have_dates(unix: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """(N,) the same for many times."""
+    return (unix >= _FIRST) & (unix < _LAST)
 
 
 def _dated(_: str, unix: Any) -> float:
@@ -156,7 +187,9 @@ def read(tx: Transaction, names: Collection[str] | None = None) -> list[Recorded
     rows = tx.rows(_ROWS) if names is None else tx.rows(_NAMED, names=list(names))
     starts = STARTS.of(tx, ((row.name, row.start_time_unix) for row in rows))
     return [
-        RecordedRow(row.name, row.uri, row.root, _recorded(row, start))
+        RecordedRow(
+            row.name, row.uri, row.root, _recorded(row, start), row.segment_id, bool(row.has_pictures)
+        )
         for row, start in zip(rows, starts, strict=True)
     ]
 
@@ -174,11 +207,12 @@ def without_camera(tx: Transaction) -> list[tuple[str, str]]:
 
 
 def _recorded(row: Any, start: float | None) -> Recorded:
-    filmed = Recorded(row.camera, camera_from=row.camera_from or "")
+    filmed = Recorded(row.camera, camera_from=row.camera_from or "", picture_offsets=row.picture_offsets)
     if start is None:
         return filmed
     # Catalogs made before time zones were stored have only the time.
-    return filmed.begun(start, row.time_zone or "UTC", row.time_from or "unknown")
+    zone, source = row.time_zone or "UTC", row.time_from or "unknown"
+    return filmed.begun(start, zone, source, row.picture_offsets)
 
 
 def put(
@@ -201,6 +235,7 @@ def put(
             "zone": now.time_zone,
             "source": now.time_from,
             "camera_from": now.camera_from or None,
+            "picture_offsets": now.picture_offsets,
         }
         for name, now in changes.items()
         if name in before and before[name] != now

@@ -38,6 +38,7 @@ class VideoRow:
         continues: content hash of the file's earlier contents if the file has only grown; the earlier time,
             camera and answers about places then still hold.
         camera_from: the patterns that gave the camera, None if none did.
+        picture_offsets: when each picture of a folder was taken, see `recorded.Recorded`.
     """
 
     name: str
@@ -58,6 +59,7 @@ class VideoRow:
     content_sample: str | None = None
     continues: str | None = None
     camera_from: str | None = None
+    picture_offsets: bytes | None = None
 
     def __post_init__(self) -> None:
         if not self.name or not self.uri or not self.content_hash:
@@ -104,11 +106,12 @@ _KNOWN_CONTENT = f"""
 """
 _BY_URI = "SELECT video_id, name FROM videos WHERE uri = :uri"
 _TIMES = """
-SELECT start_time_unix, time_zone, time_from, camera, camera_from FROM videos
-WHERE video_id = :video_id AND content_hash IN (:content_hash, :continues)
+SELECT start_time_unix, time_zone, time_from, camera, camera_from,
+       CASE WHEN segment_id = :segment THEN picture_offsets END AS picture_offsets
+FROM videos WHERE video_id = :video_id AND content_hash IN (:content_hash, :continues)
 """
 _SEGMENT_TIMES = """
-SELECT start_time_unix, time_zone, time_from FROM videos WHERE segment_id = :segment
+SELECT start_time_unix, time_zone, time_from, picture_offsets FROM videos WHERE segment_id = :segment
 ORDER BY video_id LIMIT 1
 """
 _SAME_CONTENT = "SELECT video_id, name, uri FROM videos WHERE content_hash = :content_hash ORDER BY video_id"
@@ -123,7 +126,8 @@ ORDER BY video_id LIMIT 1
 """
 _COLUMNS = (
     "name, uri, root, camera, content_hash, size, mtime_ns, segment_id, width, height, duration, frames, "
-    "start_time_unix, decode_note, time_zone, time_from, content_sample, camera_from, indexed_at"
+    "start_time_unix, decode_note, time_zone, time_from, content_sample, camera_from, indexed_at, "
+    "picture_offsets"
 )
 _VALUES = ", ".join(f":{column}" for column in _COLUMNS.split(", "))
 _INSERT = f"INSERT INTO videos ({_COLUMNS}) VALUES ({_VALUES})"
@@ -204,7 +208,13 @@ def _timed(video: VideoRow, known: Any) -> VideoRow:
     if video.start_time_unix is not None:
         return video
     times = (known.start_time_unix, known.time_zone, known.time_from)
-    return replace(video, start_time_unix=times[0], time_zone=times[1], time_from=times[2])
+    return replace(
+        video,
+        start_time_unix=times[0],
+        time_zone=times[1],
+        time_from=times[2],
+        picture_offsets=known.picture_offsets,
+    )
 
 
 def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
@@ -224,7 +234,7 @@ def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
         name = unique_name(tx, video, -1 if video_id is None else video_id)
     # Indexing again with other settings does not change when the video was recorded; nor does copying it.
     own = {"video_id": -1 if video_id is None else video_id, "content_hash": video.content_hash}
-    before = tx.row(_TIMES, **own, continues=video.continues)
+    before = tx.row(_TIMES, **own, continues=video.continues, segment=segment)
     if before is not None and before.camera:
         # A stored camera wins; the code that knows the recording rule updates it.
         video = replace(video, camera=before.camera, camera_from=before.camera_from)
@@ -250,6 +260,7 @@ def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
         "content_sample": video.content_sample,
         "camera_from": video.camera_from,
         "indexed_at": time.time(),
+        "picture_offsets": video.picture_offsets,
     }
     if video_id is None:
         tx.run(_INSERT, **values)

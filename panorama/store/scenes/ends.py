@@ -43,8 +43,10 @@ class Ends:
         first, last: (N,) int64, the first and the last shot of each video (see `Scenes`).
         opening, closing: the first and the last picture of each video.
         sizes: (N, 2) width and height in pixels.
-        durations: (N,) seconds; starts: (N,) start times in seconds since 1970, nan if unknown.
+        durations: (N,) seconds, by the clock if pictures have times of their own.
+        starts: (N,) start times in seconds since 1970, nan if unknown.
         days: (N,) the date by the camera's clock; without a clock, the folder in the video's name.
+        last_days: (N,) the date of the last picture, if pictures have times of their own; else as `days`.
     """
 
     first: NDArray[np.int64]
@@ -55,6 +57,7 @@ class Ends:
     durations: NDArray[np.float64]
     starts: NDArray[np.float64]
     days: list[str]
+    last_days: list[str]
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Ends:
@@ -74,9 +77,12 @@ class Ends:
         width, height, durations, starts = (videos.column(name).to_numpy()[row] for name in columns)
         sizes = np.stack([width, height], axis=1)
         last = first + number_of_cuts(snapshot, segments)
-        clocks = videos.column("start_clock").to_pylist()
+        clocks, until = (videos.column(name).to_pylist() for name in ("start_clock", "last_clock"))
         days = [_day(names[r], clocks[r]) for r in row.tolist()]
-        return cls(first, last, opening, closing, sizes, durations, starts, days)
+        last_days = [_day(names[r], until[r] or clocks[r]) for r in row.tolist()]
+        spans = [None if until[r] is None else (until[r] - clocks[r]).total_seconds() for r in row.tolist()]
+        durations = np.array([b if a is None else a for a, b in zip(spans, durations.tolist(), strict=True)])
+        return cls(first, last, opening, closing, sizes, durations, starts, days, last_days)
 
     def shares(self, rows: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.float64]:
         """(M, 2) the part of each video's first picture that equals the last picture of the other video.

@@ -121,8 +121,8 @@ def _of_shots(
     known = np.concatenate([ends.first, ends.last])
     order = np.argsort(known, kind="stable")
     place = order[np.searchsorted(known[order], shots)]
-    _, day = np.unique(np.array(ends.days, dtype=object), return_inverse=True)
-    return np.concatenate([chains.opening, chains.closing])[place], np.tile(day, 2)[place]
+    _, day = np.unique(np.array([*ends.days, *ends.last_days], dtype=object), return_inverse=True)
+    return np.concatenate([chains.opening, chains.closing])[place], day[place]
 
 
 def _least(groups: NDArray[np.intp], shots: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -162,7 +162,7 @@ def _grouped(ends: Ends) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         if found >= 0:
             just_so = same[row] >= GOES_ON_SHARE and ends.may_go_on(row, found)
             # At most one video continues another, so that each moment is unique, and none past midnight.
-            goes_on[row] = just_so and not followed[found] and ends.days[row] == ends.days[found]
+            goes_on[row] = just_so and not followed[found] and ends.days[row] == ends.last_days[found]
             followed[found] |= goes_on[row]
             lately.pop(scene[found], None)
             if ends.first[row] == ends.last[row]:

@@ -1,0 +1,37 @@
+"""Times of pictures come in; the table by which SQL reads the clock of rows goes out, in DuckDB.
+
+A film's clock runs on from its start. Pictures of a folder may have times of their own. They are found by one
+number, `_key`: that of their video (`clock_key` of the stored videos) plus their time in frames. Column names
+begin with an underscore, so that no condition on the rows joined with them can mean them.
+"""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+
+from panorama.query.handed.lending import lent
+from panorama.query.shorthands.clock import PICTURE_CLOCKS
+
+_TABLE = f"""
+CREATE OR REPLACE TABLE {PICTURE_CLOCKS} AS
+SELECT key AS _key, clock AS _clock, utc AS _utc, alarm AS _alarm FROM _panorama_clocks
+"""
+_NO_TABLE = f"""
+CREATE OR REPLACE VIEW {PICTURE_CLOCKS} AS
+SELECT NULL::BIGINT AS _key, NULL::TIMESTAMP AS _clock, NULL::TIMESTAMP AS _utc, NULL::BIGINT AS _alarm
+WHERE false
+"""
+"""DuckDB knows while it plans that nothing is in it."""
+
+
+def list_clocks(connection: duckdb.DuckDBPyConnection, clocks: pa.Table) -> None:
+    """Fill the table of the clocks of pictures, in place of an earlier one.
+
+    A connection does not outlive a change between having rows and having none.
+    """
+    if not len(clocks):
+        connection.execute(_NO_TABLE)
+        return
+    with lent(connection, "_panorama_clocks", clocks):
+        connection.execute(_TABLE)

@@ -1,0 +1,136 @@
+"""Stored times of the pictures of folders come in; their clocks go out as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from panorama.frames import ALARM_SECONDS
+from panorama.store.catalog.database import Transaction
+from panorama.store.catalog.decoded import Column
+from panorama.store.catalog.recorded import STARTS, have_dates, time_zones
+
+PICTURE_CLOCKS = pa.schema(
+    [
+        pa.field("key", pa.int64(), nullable=False),
+        pa.field("clock", pa.timestamp("us")),
+        pa.field("utc", pa.timestamp("us")),
+        pa.field("alarm", pa.int64(), nullable=False),
+    ]
+)
+"""A row per picture of the folders whose pictures have times of their own.
+
+`key` is that of the video's first picture (`clock_key` of the videos) plus the picture's time in frames.
+`clock` is local time; it and `utc` are null if unknown. Pictures of one alarm have one number in `alarm`.
+"""
+
+KEY_BITS = 32
+"""The upper half of a key is the number of the video among these, the lower half that of the picture."""
+
+UNKNOWN = np.iinfo(np.int64).min
+"""The offset of a picture whose time is unknown."""
+
+_ROWS = """
+SELECT name, start_time_unix, time_zone, picture_offsets FROM videos
+WHERE length(picture_offsets) > 0 AND start_time_unix IS NOT NULL ORDER BY name
+"""
+_OFFSETS = Column("videos.picture_offsets", lambda _, held: offsets_of(held), "the video {!r}".format)
+_QUARTER = 900_000_000
+"""Microseconds; no time zone changes its offset from UTC but at a full quarter of an hour."""
+
+
+def stored_offsets(taken_unix: NDArray[np.float64], start_unix: float) -> bytes:
+    """Times of pictures (N,), in seconds since 1970 and NaN if unknown, as the catalog stores them."""
+    offsets = np.full(len(taken_unix), UNKNOWN, "<i8")
+    known = ~np.isnan(taken_unix)
+    offsets[known] = np.rint((taken_unix[known] - start_unix) * 1e6)
+    return offsets.tobytes()
+
+
+def offsets_of(held: bytes) -> NDArray[np.int64]:
+    """(N,) microseconds from a video's start to when each picture was taken, UNKNOWN if nobody knows."""
+    return np.frombuffer(held, "<i8").astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class PictureClocks:
+    """The clocks of all pictures that have times of their own.
+
+    Attributes:
+        held: the rows of the catalog that it was made from.
+        table: see PICTURE_CLOCKS.
+        spans: by name of each such video, the key of its first picture, the first and the last time on its
+            clock, and the number of its pictures whose time is unknown.
+    """
+
+    held: Sequence[tuple[str, float, str | None, bytes]]
+    table: pa.Table
+    spans: dict[str, tuple[int, datetime, datetime, int]]
+
+
+NONE = PictureClocks((), PICTURE_CLOCKS.empty_table(), {})
+
+
+def read_clocks(tx: Transaction, last: PictureClocks) -> PictureClocks:
+    """The clocks as the catalog holds them now; `last` itself if nothing has changed.
+
+    Raises:
+        LibraryDamaged: a stored value is invalid.
+    """
+    held = tx.tuples(_ROWS)
+    if held == last.held:
+        return last
+    names = [row[0] for row in held]
+    starts = [start or 0.0 for start in STARTS.of(tx, ((row[0], row[1]) for row in held))]
+    keyed = list(zip(names, starts, strict=True))
+    zones = time_zones(tx, [(key, row[2]) for key, row in zip(keyed, held, strict=True)])
+    offsets = _OFFSETS.of(tx, ((row[0], row[3]) for row in held))
+    parts, spans = [], {}
+    for number, ((name, start), zone, apart) in enumerate(zip(keyed, zones, offsets, strict=True)):
+        known = (apart != UNKNOWN) & have_dates(start + apart / 1e6)  # a clock set by hand may be far off
+        if not known.any():
+            continue
+        utc = np.where(known, apart, 0) + round(start * 1e6)
+        local = utc + _ahead(utc, zone)
+        key = number << KEY_BITS
+        begin, end = (_moment(edge) for edge in (local[known].min(), local[known].max()))
+        spans[name] = key, begin, end, int((~known).sum())
+        parts.append((key + np.arange(len(apart)), local, utc, _alarms(utc, known), ~known))
+    if not parts:
+        return PictureClocks(held, NONE.table, {})
+    keys, local, utc, alarm, unknown = (np.concatenate(column) for column in zip(*parts, strict=True))
+    columns = [
+        pa.array(keys, pa.int64()),
+        pa.array(local, pa.timestamp("us"), mask=unknown),
+        pa.array(utc, pa.timestamp("us"), mask=unknown),
+        pa.array(alarm, pa.int64()),
+    ]
+    return PictureClocks(held, pa.table(columns, schema=PICTURE_CLOCKS), spans)
+
+
+def _ahead(utc: NDArray[np.int64], zone: tzinfo) -> NDArray[np.int64]:
+    """(N,) microseconds by which a zone's clock is ahead of UTC at each of some moments."""
+    quarters, which = np.unique(utc // _QUARTER, return_inverse=True)
+    ahead = []
+    for quarter in quarters.tolist():
+        offset = datetime.fromtimestamp(quarter * _QUARTER / 1e6, UTC).astimezone(zone).utcoffset()
+        ahead.append(0 if offset is None else round(offset.total_seconds() * 1e6))
+    return np.array(ahead, np.int64)[which]
+
+
+def _alarms(utc: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """(N,) numbers of the alarms: a picture of unknown time belongs to that of the one before it."""
+    apart = np.abs(np.diff(utc[known])) > ALARM_SECONDS * 1e6
+    begins = np.zeros(len(utc), np.int64)
+    begins[np.flatnonzero(known)[1:]] = apart
+    return np.cumsum(begins)
+
+
+def _moment(microseconds: np.int64) -> datetime:
+    """The moment of a clock as Python has it, without a zone."""
+    return np.datetime64(int(microseconds), "us").astype(datetime)
