@@ -10,7 +10,7 @@ this project, and most may not be passed on.
 `fetch` needs ffmpeg with libx264, and apt-get, pip and npm as far as their packages are wanted. What cannot
 be got is named and left out, with its entities. apt-get takes the packages of Debian 12; three are sources,
 which it has only where its lists have `deb-src`. What is already in WORK/packages/NAME is not fetched. WORK
-then holds `video/`, `eval/truth.json` and `eval/album/`, as other benches want a footage folder: 1.3 GB in all.
+then holds `video/`, `eval/truth.json` and `eval/album/`, as other benches want a footage folder, in 1.3 GB.
 
 `judge` indexes them, registers the album and evaluates, all at default settings, and prints the means of
 `panorama evaluate`; `--all` prints each entity, too.
@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import cv2
-from measure import index, panorama, say
+from measure import panorama, say
 from numpy.typing import NDArray
 
 from panorama.video import open_video
@@ -120,9 +120,9 @@ def archives(package: str, source: dict[str, str], work: Path) -> list[Path]:
                 raise Missing(f"{package}: {client} is not installed") from error
             if done.returncode == 0:
                 break
-            why = [line for line in done.stderr.splitlines() if line.strip()][-1:] or ["it says nothing"]
+            why = "\n".join(done.stderr.splitlines()[-4:])
         else:
-            raise Missing(f"{package} {source['version']}: {client} could not get it: {why[0]}")
+            raise Missing(f"{package} {source['version']}: {client} could not get it:\n{why}")
     return sorted(path for path in folder.iterdir() if path.suffix != ".dsc")
 
 
@@ -236,7 +236,7 @@ def judge(work: Path, library: Path | None, each: bool) -> None:
     if library is None:
         library = work / "library"
         shutil.rmtree(library, ignore_errors=True)
-    index(sorted((work / "video").glob("*.mp4")), library)
+    run(panorama("index", work / "video", library=library))
     run(panorama("register", "--album", work / "eval" / "album", library=library))
     model, head, *lines = run(panorama("evaluate", "--truth", truth, library=library)).splitlines()
     kept = read_json(truth)
