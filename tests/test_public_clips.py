@@ -124,8 +124,18 @@ def test_an_exemplar_is_the_box_of_its_frame(bench, work, monkeypatch) -> None:
     assert np.abs(crop.astype(int) - frames[3][4:28, 8:40]).mean() < 3
 
 
-def test_a_second_run_cuts_nothing_again(bench, work, monkeypatch, capsys) -> None:
+def test_a_second_run_cuts_nothing_again(bench, work, monkeypatch) -> None:
     fetched(bench, work, monkeypatch)
     before = (work / "video" / "short.mp4").stat().st_mtime_ns
     fetched(bench, work, monkeypatch)
     assert (work / "video" / "short.mp4").stat().st_mtime_ns == before
+
+
+def test_what_an_interrupted_run_left_is_not_taken_for_a_source(bench, work, monkeypatch, capsys) -> None:
+    half = work / "files" / "here.part" / "film.mp4"
+    half.parent.mkdir(parents=True)
+    half.write_bytes(b"half")
+    (half.parent / "more.mp4").write_bytes(b"half")
+    fetched(bench, work, monkeypatch)
+    assert capsys.readouterr().out.startswith("2 of 5 clips")
+    assert {path.name for path in (work / "files" / "here").iterdir()} == {"film.mp4"}

@@ -103,8 +103,8 @@ def archives(package: str, source: dict[str, str], work: Path) -> list[Path]:
         Missing: the client is not installed, or it cannot get the package.
     """
     folder = work / "packages" / package
-    folder.mkdir(parents=True, exist_ok=True)
-    if not any(folder.iterdir()):
+    if not folder.is_dir() or not any(folder.iterdir()):
+        part = begun(folder)
         client, *words = source["by"].split()
         named = [f"{package}{VERSION_SIGN[client]}{source['version']}"]
         if client == "apt-get":
@@ -114,7 +114,7 @@ def archives(package: str, source: dict[str, str], work: Path) -> list[Path]:
             say(f"{source['by']} {name}")
             try:
                 done = subprocess.run(
-                    [*start, *words, name], cwd=folder, capture_output=True, text=True, check=False
+                    [*start, *words, name], cwd=part, capture_output=True, text=True, check=False
                 )
             except FileNotFoundError as error:
                 raise Missing(f"{package}: {client} is not installed") from error
@@ -123,23 +123,34 @@ def archives(package: str, source: dict[str, str], work: Path) -> list[Path]:
             why = "\n".join(done.stderr.splitlines()[-4:])
         else:
             raise Missing(f"{package} {source['version']}: {client} could not get it:\n{why}")
+        part.rename(folder)
     return sorted(path for path in folder.iterdir() if path.suffix != ".dsc")
+
+
+def begun(folder: Path) -> Path:
+    """An empty folder beside that one, renamed to it when whole; what an interruption left is deleted."""
+    part = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    return part
 
 
 def unpack(archives: Sequence[Path], paths: Sequence[str], folder: Path) -> None:
     """Write the files of the archives whose paths end so (`*` in the last part) under the same paths."""
-    lacking = [path for path in paths if not list(folder.glob(path))]
-    if not lacking:
+    if all(any(folder.glob(path)) for path in paths):
         return
+    part = begun(folder)
     for archive in archives:
         for name, file in members(archive):
-            for path in lacking:
+            for path in paths:
                 if fnmatch(name, f"*/{path}"):
-                    out = folder / Path(path).parent / Path(name).name
+                    out = part / Path(path).parent / Path(name).name
                     out.parent.mkdir(parents=True, exist_ok=True)
                     with out.open("wb") as target:
                         shutil.copyfileobj(file, target)
                     break
+    shutil.rmtree(folder, ignore_errors=True)
+    part.rename(folder)
 
 
 def members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
