@@ -452,3 +452,10 @@ def test_regions_are_compared_with_what_overlaps_them_most(bench) -> None:
     count, share, mean, largest, score_mean, score_largest = compare([ours], [theirs])
     assert (count, share, mean, largest) == (2, "50.00%", 0.5, 2.0)
     assert score_mean == score_largest == pytest.approx(0.2)
+
+
+def test_public_clips_prints_the_means_of_evaluate(bench, small, tmp_path) -> None:
+    out = bench("public_clips", "judge", "--work", small, "--library", tmp_path / "library").splitlines()
+    assert out[0].startswith("1 of 74 entities; without alarm-clock, ambulance, ")
+    assert [line.split()[0] for line in out[1:4]] == ["model", "entity", "mean"]
+    assert any(line.startswith("silent with its own clips taken out: ") for line in out[4:])
