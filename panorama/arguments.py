@@ -175,6 +175,8 @@ KINDS: dict[str, Kind] = {
     "second": PICTURE,
     "track_id": ID,
     "crop_id": ID,
+    "track_ids": Kind("track_ids is a list of whole numbers, as a query returns them", are_ids),
+    "alike": Kind("alike is a list of whole numbers, as a query returns them", are_ids),
     "crop_ids": Kind("crop_ids is a list of whole numbers, as a query returns them", are_ids),
     "exit": Kind("an exit is a whole number from 1", is_whole),
     "key": Kind("a setting's name is text", is_text),

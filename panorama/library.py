@@ -359,19 +359,16 @@ class Library(LibraryContents):
         self._store.drop_entity(name)
 
     def forget(self, name: str, *, with_sightings: bool = False) -> Seen | None:
-        """Erase an entity so that its bytes are gone; with sightings, also the crops of its accepted tracks.
+        """Erase an entity so that its bytes are gone; with sightings, also the crops that show it.
 
-        Returns the tracks whose crops are gone and the uncertain ones, which stay; None if no crops are
-        erased. If an earlier call was interrupted, crops of the tracks that it had begun to erase always go.
+        These are the crops of its accepted tracks, and those of other tracks, also of other entities, that
+        show the same place at the same time. Returns whose crops are gone and the uncertain tracks, which
+        stay; None if no crops are erased. What an interrupted call had begun to erase always goes.
 
         Raises:
             NotYetErased: everything is done, but bytes stay: another process reads them, or the disk is full.
         """
         return forget(self, self._store, name, with_sightings)
-
-    def being_forgotten(self, name: str) -> NDArray[np.int64]:
-        """(T,) int64 ids of tracks that an interrupted `forget` with sightings has still to erase."""
-        return self._store.being_forgotten(name)
 
     @property
     def zones(self) -> Zones:

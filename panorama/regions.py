@@ -89,6 +89,15 @@ def iou(a_xyxy: NDArray[np.floating], b_xyxy: NDArray[np.floating]) -> NDArray[n
     return inner / np.maximum(outer - inner, 1e-9)
 
 
+def shared(first_xyxy: NDArray[np.float32], second_xyxy: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(N,) the share of the smaller box that each pair of boxes, (N, 4) and (N, 4), has in common."""
+    low = np.maximum(first_xyxy[:, :2], second_xyxy[:, :2])
+    high = np.minimum(first_xyxy[:, 2:], second_xyxy[:, 2:])
+    both = np.prod(np.maximum(high - low, 0), axis=1)
+    areas = [np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) for boxes in (first_xyxy, second_xyxy)]
+    return np.asarray(both / np.maximum(np.minimum(*areas), 1e-6), np.float32)
+
+
 def suppress(regions: Regions, max_iou: float, limit: int | None = None) -> Regions:
     """Greedy non-maximum suppression: best score first, overlaps above `max_iou` dropped."""
     order = np.argsort(-regions.scores, kind="stable")

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from panorama.query.matching.decide import Calibration, bands
-from panorama.query.matching.kinship import Places, SceneBests, Settled, continues, settle, shared
+from panorama.query.matching.kinship import Places, SceneBests, Settled, continues, settle
 from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN
+from panorama.regions import shared
 
 RULE = Calibration(0.5, 10.0, 0.1, 0.5, near_best=0.6, near_in_video=0.95, carried=0.65)
 HERE, ELSEWHERE = (0, 0, 10, 10), (50, 50, 60, 60)

@@ -413,7 +413,8 @@ def test_a_closed_library_answers_nothing_of_what_it_offers(library):
     zones, answers = library.zones, library.query_each(["SELECT video FROM videos"])
     begun = library.query_each(["SELECT video FROM videos"] * 2)
     next(begun)
-    numbers, lists = ("exemplar_id", "crop_id", "exit", "seconds"), ("crop_ids", "exemplar_ids", "queries")
+    numbers = ("exemplar_id", "crop_id", "exit", "seconds")
+    lists = ("crop_ids", "track_ids", "exemplar_ids", "queries")
     given = {
         "result": library.query("SELECT 1"),
         **dict.fromkeys(numbers, 1),

@@ -429,6 +429,6 @@ def test_a_track_is_where_it_is_between_its_samples_and_stands_before_and_after_
     samples["time"], samples["x1"] = [1.0, 2.0, 4.0, 3.0], [10, 20, 60, 5]
     samples["x2"] = samples["x1"] + 1
     tracks, seconds = ids(7, 7, 7, 7, 9, 9, 8, 7), np.array([0.0, 1.5, 3.0, 9.0, 0.0, 9.0, 3.0, 2.0])
-    boxes = seen_tracks._boxes_at(seconds, tracks, owners, samples)
+    boxes = seen_tracks.boxes_at(seconds, tracks, owners, samples)
     assert boxes[:, 0].tolist() == pytest.approx([10, 15, 40, 60, 5, 5, 0, 20], abs=1e-4)
     assert boxes[6].tolist() == [0, 0, 0, 0], "it has no sample"

@@ -12,7 +12,7 @@ from panorama.album.stored_pictures import pictures_of
 from panorama.api.held_open import HeldOpen
 from panorama.arguments import Ids, checked
 from panorama.errors import UsageError
-from panorama.store import Change, LibraryInfo, Snapshot
+from panorama.store import Change, LibraryInfo, Overlapping, Snapshot
 
 
 @checked
@@ -64,6 +64,22 @@ class LibraryContents(HeldOpen):
             change: takes all kept values by key and returns the values to keep; None removes a key.
         """
         self._store.change_settings(change)
+
+    def being_forgotten(self, name: str) -> NDArray[np.int64]:
+        """(T,) int64 ids of tracks that an interrupted `forget` with sightings has still to erase."""
+        return self._store.being_forgotten(name).track_ids
+
+    def crops_being_forgotten(self, name: str) -> NDArray[np.int64]:
+        """(C,) int64 ids of crops of other tracks that such a `forget` has still to erase."""
+        return self._store.being_forgotten(name).crop_ids
+
+    def overlapping(self, track_ids: Ids, alike: Ids = ()) -> Overlapping:
+        """The crops of other tracks that show the same place at the same time as some tracks.
+
+        Args:
+            alike: tracks that may follow the same thing; if one crop of these shows it, all of them do.
+        """
+        return self._store.overlapping(*(np.array(list(ids), np.int64) for ids in (track_ids, alike)))
 
     def check_writable(self) -> None:
         """Raise LibraryWriteError if the library is read-only; call it before long work."""

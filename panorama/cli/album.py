@@ -309,15 +309,16 @@ def drop_command(ctx: click.Context, names: tuple[str, ...]) -> None:
 
 @click.command("forget")
 @click.argument("name")
-@click.option("--with-sightings", is_flag=True, help="Also erase the stored crops of tracks that match it.")
+@click.option("--with-sightings", is_flag=True, help="Also erase the stored crops that show it.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.pass_context
 def forget_command(ctx: click.Context, name: str, with_sightings: bool, yes: bool) -> None:
     """Erase an entity for good: its examples, vectors, pictures and cached sightings.
 
     An audit record without its name stays. --with-sightings also erases the stored crops of all tracks that
-    are accepted as this entity. Uncertain tracks stay; the command says how many there are and how to see
-    them.
+    are accepted as this entity, and crops of other tracks, also of other entities, that show the same place
+    at the same time. Other uncertain tracks stay. Before it asks, the command says how many there are of each
+    and how to see them.
 
     If another program is reading the library, or the disk is full, some bytes may be left. The command then
     says so and exits with status 3; `panorama compact` erases them.

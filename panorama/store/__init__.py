@@ -13,6 +13,7 @@ from panorama.store.files.schema import pack_ids, segment_of
 from panorama.store.files.segments import EmbeddingsWriter, SegmentWriter
 from panorama.store.info import LibraryInfo
 from panorama.store.priority import PauseGate
+from panorama.store.scenes.overlapping import Overlapping
 from panorama.store.snapshot import DataFile, Snapshot
 from panorama.store.store import Store
 from panorama.store.upkeep.sweep import Swept
@@ -31,6 +32,7 @@ __all__ = [
     "LibraryInfo",
     "ModelRow",
     "NewExemplar",
+    "Overlapping",
     "PauseGate",
     "Recorded",
     "RecordedRow",

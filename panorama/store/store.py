@@ -17,7 +17,7 @@ from panorama.errors import LibraryDamaged, LibraryWriteError, NotYetErased
 from panorama.store import opening, priority
 from panorama.store.catalog import album, recorded, seen, settings, sightings, videos
 from panorama.store.catalog import zones as shapes
-from panorama.store.catalog.album import Exemplar, NewExemplar
+from panorama.store.catalog.album import Exemplar, Going, NewExemplar
 from panorama.store.catalog.database import write_errors
 from panorama.store.catalog.recorded import Recorded, RecordedRow
 from panorama.store.catalog.settings import AuditRow, Change, ModelRow
@@ -31,6 +31,8 @@ from panorama.store.files.permissions import check_rewritable
 from panorama.store.files.picture_names import picture_names
 from panorama.store.files.segments import EmbeddingsWriter, SegmentWriter
 from panorama.store.info import LibraryInfo, read_info
+from panorama.store.scenes.overlapping import Overlapping, overlapping
+from panorama.store.scenes.places import PlaceTables
 from panorama.store.snapshot import Snapshot, Snapshots
 from panorama.store.upkeep import erasing, rewrite, sweep
 from panorama.store.vectors import index_files
@@ -298,29 +300,39 @@ class Store:
         """Unregister an entity."""
         album.drop_entity(self._changing, entity)
 
-    def forget_entity(self, entity: str, track_ids: NDArray[np.int64] | None = None) -> None:
+    def forget_entity(
+        self,
+        entity: str,
+        track_ids: NDArray[np.int64] | None = None,
+        crop_ids: NDArray[np.int64] | None = None,
+    ) -> None:
         """Erase an entity including its bytes on disk.
 
-        With `track_ids`, also erase the crops and vectors of these tracks and all rows that are not live. If
-        an earlier erasure of its tracks was interrupted, those tracks are erased, too.
+        With `track_ids`, also erase the crops and vectors of these tracks, single crops of others
+        (`crop_ids`), and all rows that are not live. What an interrupted erasure was to erase goes, too.
 
         Raises:
             UnknownEntity: there is no such entity.
             LibraryDamaged, LibraryWriteError: the entity is not forgotten yet; the same call continues.
             NotYetErased: it is forgotten, but bytes are left; a later change or `compact` erases them.
         """
-        tracks = erasing.erase_with(self._place, entity, track_ids)
-        detail = "exemplars" if tracks is None else f"exemplars and {len(tracks)} tracks' crops"
+        going = None if track_ids is None else Going.of(track_ids, [] if crop_ids is None else crop_ids)
+        erased = erasing.erase_with(self._place, entity, going)
+        detail = "exemplars" if erased is None else f"exemplars and {len(erased.track_ids)} tracks' crops"
         album.forget_entity(self._changing, entity, detail)
         try:
             erasing.finish(self._place)
         except LibraryWriteError as exc:
             raise NotYetErased(f"{entity!r} is forgotten, but not erased yet: {exc}") from exc
 
-    def being_forgotten(self, entity: str) -> NDArray[np.int64]:
-        """(T,) ids of the tracks that an interrupted erasure of an entity was to erase; none without one."""
+    def being_forgotten(self, entity: str) -> Going:
+        """What an interrupted erasure of an entity was to erase; nothing without one."""
         with self._place.catalog.read() as tx:
-            return album.noted_tracks(tx, entity)
+            return album.noted(tx, entity)
+
+    def overlapping(self, track_ids: NDArray[np.int64], alike: NDArray[np.int64]) -> Overlapping:
+        """The crops of other tracks that show the same place at the same time as some tracks."""
+        return overlapping(PlaceTables(self.snapshot()), track_ids, alike)
 
     def missing_exemplar_vectors(self, model_hash: str, exits: int, views: int) -> list[Exemplar]:
         """Registered pictures with fewer than `views` vectors at any of the exits 1 to `exits` of a model."""

@@ -28,9 +28,8 @@ from panorama.indexing.settings import IngestSettings
 from panorama.judging.evaluate import ENTITY_FRAMES, Frames, average_precision, read_truth
 from panorama.library import Library
 from panorama.query.matching.decide import crop_scores, normalise
-from panorama.query.matching.kinship import shared
 from panorama.query.matching.scoring import Sought
-from panorama.regions import iou
+from panorama.regions import iou, shared
 
 RATES = (4.3, 4.5, 4.7, 5.0, 5.2, 5.4, 5.7, 6.0, 6.5)
 STRANGERS = 0.0

@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from panorama.query.matching.decide import Calibration
 from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN
+from panorama.regions import shared
 from panorama.store.ascending import looked_up
 
 GAP_SECONDS = 0.5
@@ -177,15 +178,6 @@ class Settled:
     score: NDArray[np.float64]
     band: NDArray[np.uint8]
     bests: SceneBests
-
-
-def shared(first_xyxy: NDArray[np.float32], second_xyxy: NDArray[np.float32]) -> NDArray[np.float32]:
-    """(N,) the share of the smaller box that each pair of boxes, (N, 4) and (N, 4), has in common."""
-    low = np.maximum(first_xyxy[:, :2], second_xyxy[:, :2])
-    high = np.minimum(first_xyxy[:, 2:], second_xyxy[:, 2:])
-    both = np.prod(np.maximum(high - low, 0), axis=1)
-    areas = [np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) for boxes in (first_xyxy, second_xyxy)]
-    return np.asarray(both / np.maximum(np.minimum(*areas), 1e-6), np.float32)
 
 
 def continues(places: Places, ones: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.bool_]:

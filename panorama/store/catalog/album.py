@@ -62,12 +62,12 @@ ORDER BY x.exemplar_id
 
 _NOTED = "SELECT value FROM meta WHERE key = 'forgetting ' || :entity"
 _NOTE = """
-INSERT INTO meta (key, value) VALUES ('forgetting ' || :entity, :tracks)
+INSERT INTO meta (key, value) VALUES ('forgetting ' || :entity, :going)
 ON CONFLICT (key) DO UPDATE SET value = excluded.value
 """
 _DROP_NOTE = "DELETE FROM meta WHERE key = 'forgetting ' || :entity"
-_TRACKS = Column(
-    "meta.value", lambda _, held: np.array(json.loads(held), np.int64), "the key 'forgetting {}'".format
+_GOING = Column(
+    "meta.value", lambda _, held: Going.decoded(json.loads(held)), "the key 'forgetting {}'".format
 )
 
 Vectors = Mapping[tuple[str, int], NDArray[np.float32]]
@@ -423,21 +423,57 @@ def _delete(tx: Transaction, root: Path, entity: str) -> list[Path]:
     return pictures
 
 
-def noted_tracks(tx: Transaction, entity: str) -> NDArray[np.int64]:
-    """(T,) ids of the tracks that an interrupted erasure of an entity was to erase; none without one.
+@dataclass(frozen=True, slots=True)
+class Going:
+    """Whose stored pictures and vectors are erased with an entity.
+
+    Attributes:
+        track_ids: (T,) int64, ascending: tracks that lose all of them.
+        crop_ids: (C,) int64, ascending: single crops of other tracks.
+    """
+
+    track_ids: NDArray[np.int64]
+    crop_ids: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, track_ids: Sequence[int] | NDArray[np.int64], crop_ids: Sequence[int] | NDArray[np.int64]
+    ) -> Going:
+        """From ids in any order."""
+        return cls(*(np.unique(np.asarray(ids, np.int64)) for ids in (track_ids, crop_ids)))
+
+    @classmethod
+    def decoded(cls, held: Any) -> Going:
+        """From its JSON value; older versions noted a list of tracks."""
+        return cls.of(held, []) if isinstance(held, list) else cls.of(held["tracks"], held["crops"])
+
+    def encoded(self) -> dict[str, list[int]]:
+        """As a JSON value."""
+        return {"tracks": self.track_ids.tolist(), "crops": self.crop_ids.tolist()}
+
+    def with_others(self, others: Going) -> Going:
+        """These and others."""
+        return Going(np.union1d(self.track_ids, others.track_ids), np.union1d(self.crop_ids, others.crop_ids))
+
+    def __bool__(self) -> bool:
+        return bool(len(self.track_ids) or len(self.crop_ids))
+
+
+def noted(tx: Transaction, entity: str) -> Going:
+    """What an interrupted erasure of an entity was to erase; nothing without one.
 
     Raises:
         UnknownEntity: there is no such entity.
     """
     entity_id = _find(tx, entity)
     held = tx.scalar(_NOTED, entity=entity_id)
-    return np.zeros(0, np.int64) if held is None else _TRACKS.one(tx, entity_id, held)
+    return Going.of([], []) if held is None else _GOING.one(tx, entity_id, held)
 
 
-def note_tracks(place: Place, entity: str, track_ids: NDArray[np.int64]) -> None:
-    """Note which tracks are about to be erased with an entity; the note is deleted with the entity."""
+def note(place: Place, entity: str, going: Going) -> None:
+    """Note what is about to be erased with an entity; the note is deleted with the entity."""
     with place.catalog.write() as tx:
-        tx.run(_NOTE, entity=_find(tx, entity), tracks=json.dumps(track_ids.tolist()))
+        tx.run(_NOTE, entity=_find(tx, entity), going=json.dumps(going.encoded()))
 
 
 def _find(tx: Transaction, entity: str) -> int:

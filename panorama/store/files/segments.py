@@ -345,7 +345,7 @@ class EmbeddingsWriter:
                 files = self._rewrite(crop_ids)
             with self._place.catalog.write() as tx:
                 # Otherwise crops may be gone since, or have vectors. Erasing lists other files of crops
-                # before it looks for vectors (`erase_tracks`), so it sees what is listed here.
+                # before it looks for vectors (`erase_pictures`), so it sees what is listed here.
                 if crops.listing(tx, segments, self._model_hash, self._exit) == found:
                     list_files(tx, files)
                     tx.bump("data")

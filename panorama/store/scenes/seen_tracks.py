@@ -31,7 +31,7 @@ def tracks_at(tables: PlaceTables, seen: SeenPlaces) -> NDArray[np.int64]:
     ends = np.cumsum([len(tracks) for tracks in there], dtype=np.intp)
     every = np.concatenate([ids[:0], *there])
     owners, samples = tables.samples(np.unique(every))
-    boxes = _boxes_at(np.repeat(seen.seconds, [len(tracks) for tracks in there]), every, owners, samples)
+    boxes = boxes_at(np.repeat(seen.seconds, [len(tracks) for tracks in there]), every, owners, samples)
     for place, (tracks, stop) in enumerate(zip(there, ends.tolist(), strict=True)):
         fits = iou(boxes[stop - len(tracks) : stop], seen.boxes_xyxy[place])[:, 0]
         if fits.max(initial=0.0) >= SAME_BOX:
@@ -39,7 +39,7 @@ def tracks_at(tables: PlaceTables, seen: SeenPlaces) -> NDArray[np.int64]:
     return found
 
 
-def _boxes_at(
+def boxes_at(
     seconds: NDArray[np.float64],
     tracks: NDArray[np.int64],
     owners: NDArray[np.int64],

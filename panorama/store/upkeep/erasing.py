@@ -1,6 +1,6 @@
 """A library and an entity to forget come in; the library without any byte of the entity goes out.
 
-First the tracks to erase are noted in the catalog: once their crops are gone, no query could find them again
+First what goes is noted in the catalog: once its crops are gone, no query could find them again
 after an interruption. The transaction that forgets the entity deletes its rows; its pictures and the bytes of
 the rows follow. That transaction also sets a mark in the catalog, so that this work is finished later even if
 the process dies in between.
@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import contextlib
 
-import numpy as np
-from numpy.typing import NDArray
-
 from panorama.commands import command
 from panorama.errors import LibraryWriteError
 from panorama.store.catalog import album
+from panorama.store.catalog.album import Going
 from panorama.store.catalog.database import left_by
 from panorama.store.files.layout import Place
 from panorama.store.files.own_names import pictures_in
@@ -23,12 +21,12 @@ from panorama.store.files.permissions import check_folder, check_rewritable
 from panorama.store.upkeep import rewrite
 
 
-def erase_with(place: Place, entity: str, track_ids: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
-    """Erase the tracks that go with an entity, see `rewrite.erase_tracks`; return their ids.
+def erase_with(place: Place, entity: str, going: Going | None) -> Going | None:
+    """Erase the pictures that go with an entity, see `rewrite.erase_pictures`; return whose they are.
 
     Args:
-        track_ids: tracks in addition to those of an interrupted erasure. If it is None and there was no such
-            erasure, nothing is erased and None is returned.
+        going: in addition to those of an interrupted erasure. If it is None and there was no such erasure,
+            nothing is erased and None is returned.
 
     Raises:
         UnknownEntity: there is no such entity; nothing is erased.
@@ -36,17 +34,17 @@ def erase_with(place: Place, entity: str, track_ids: NDArray[np.int64] | None) -
         LibraryDamaged, LibraryWriteError: a file cannot be read or written; the same call continues.
     """
     with place.catalog.read() as tx:
-        begun = album.noted_tracks(tx, entity)
+        begun = album.noted(tx, entity)
         pictures = album.exemplars(tx, place.root, entity)
-    if track_ids is None and not len(begun):
+    if going is None and not begun:
         return None
-    tracks = np.union1d(begun, begun[:0] if track_ids is None else track_ids)
+    going = begun if going is None else begun.with_others(going)
     check_rewritable(place)
     for folder in {exemplar.picture.parent for exemplar in pictures}:
         check_folder(place.root, folder)
-    album.note_tracks(place, entity, tracks)
-    rewrite.erase_tracks(place, tracks)
-    return tracks
+    album.note(place, entity, going)
+    rewrite.erase_pictures(place, going)
+    return going
 
 
 def finish(place: Place, wait_seconds: float | None = None) -> None:

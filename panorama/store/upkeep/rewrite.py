@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from panorama import waits
 from panorama.commands import command
 from panorama.errors import LibraryDamaged, LibraryWriteError
 from panorama.store.catalog import sightings
+from panorama.store.catalog.album import Going
 from panorama.store.catalog.database import Transaction, left_by, write_errors
 from panorama.store.files.layout import Place
 from panorama.store.files.locks import FileLock
@@ -163,14 +163,13 @@ def drop_dead(place: Place) -> None:
         ) from exc
 
 
-def erase_tracks(place: Place, track_ids: NDArray[np.int64]) -> None:
-    """Rewrite files without the crops and embeddings of some tracks, and without rows that are not live.
+def erase_pictures(place: Place, going: Going) -> None:
+    """Rewrite files without some crops and their embeddings, and without rows that are not live.
 
     No query can say whether segments that are not live show the forgotten thing, so all of them go. The old
     files are deleted at once, even under readers, and so is everything in index/.
     """
-    tracks = np.unique(track_ids)
-    holders = set(segment_of(tracks).tolist())
+    holders = {*segment_of(going.track_ids).tolist(), *segment_of(going.crop_ids).tolist()}
     with write_errors(place.root), _alone(place):
         # Crops first: EmbeddingsWriter lists vectors only while their crops are stored. Once these crops are
         # gone, no more vectors of them follow, and the second list of files holds all there are.
@@ -178,7 +177,7 @@ def erase_tracks(place: Place, track_ids: NDArray[np.int64]) -> None:
             for source in _sources(place):
                 seen = source.table in ("crops", "embeddings") and not holders.isdisjoint(source.live)
                 if (source.table == "crops") == is_crops and (seen or source.dead):
-                    _swap(place, [source], tracks if seen else None, erase=True)
+                    _swap(place, [source], going if seen else None, erase=True)
         # What was retired, also by a commit meanwhile, and no sweep has deleted yet, holds the same rows or
         # those of before.
         with place.catalog.write() as tx:
@@ -229,7 +228,7 @@ def _parts(sources: Sequence[Source], target_bytes: int) -> Iterator[tuple[list[
 def _swap(
     place: Place,
     sources: Sequence[Source],
-    without_tracks: NDArray[np.int64] | None,
+    without: Going | None,
     erase: bool,
     wait: Callable[[], None] = lambda: None,
 ) -> bool:
@@ -241,7 +240,7 @@ def _swap(
     files = FileSet(place, f"c{uuid.uuid4().hex}")
     ids = [source.file_id for source in sources]
     try:
-        for table in _rows_of(place, sources, without_tracks):
+        for table in _rows_of(place, sources, without):
             wait()
             first = sources[0]
             columns = {name: table.column(name) for name in table.column_names}
@@ -271,9 +270,7 @@ def _publish(tx: Transaction, ids: list[int], listed: Sequence[Mapping[str, Any]
     tx.run(_RECOUNT)
 
 
-def _rows_of(
-    place: Place, sources: Sequence[Source], without_tracks: NDArray[np.int64] | None
-) -> Iterator[pa.Table]:
+def _rows_of(place: Place, sources: Sequence[Source], without: Going | None) -> Iterator[pa.Table]:
     """Rows of live segments, segment by segment, in bounded pieces."""
     holders: dict[int, list[Source]] = defaultdict(list)
     for source in sources:
@@ -291,8 +288,9 @@ def _rows_of(
                 _, first = np.unique(whole.column("crop_id").to_numpy(), return_index=True)
                 pieces = iter([whole.take(pa.array(first))])
             for piece in pieces:
-                if without_tracks is not None:
-                    unwanted = np.isin(piece.column("track_id").to_numpy(), without_tracks)
+                if without is not None:
+                    unwanted = np.isin(piece.column("track_id").to_numpy(), without.track_ids)
+                    unwanted |= np.isin(piece.column("crop_id").to_numpy(), without.crop_ids)
                     piece = piece.filter(pa.array(~unwanted))
                 if len(piece):
                     yield piece
