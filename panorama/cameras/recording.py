@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path, PurePath
 from typing import Any
 from zoneinfo import available_timezones
@@ -34,6 +34,7 @@ from panorama.cameras.picture_times import (
 )
 from panorama.cameras.recording_report import RecordingReport
 from panorama.cameras.shared_cameras import shared_cameras
+from panorama.cameras.typed_start import typed_unix
 from panorama.cameras.unread import unread, usable
 from panorama.errors import UsageError, VideoError
 from panorama.lines import counted, some
@@ -356,7 +357,7 @@ def _begin(store: Store, videos: Sequence[str], start: str, zone: str) -> Record
         begun.clear()
         for row in rows if start else ():
             own = zone or row.recorded.time_zone or library_zone or local_zone()
-            unix = _typed_unix(start, zone_named(own))
+            unix = typed_unix(start, zone_named(own))
             now = row.recorded.begun(unix, own, BY_HAND, row.recorded.picture_offsets)
             changes[row.name] = with_offsets(store, row, now)
             begun.setdefault(unix, own)
@@ -407,7 +408,7 @@ def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> 
     earliest = min(times, key=lambda name: times[name])
     before = next(now for row, now in known if row.name == earliest)
     rule = RecordingRule(zone=zone or before.time_zone or "")
-    by = _typed_unix(first, zone_named(rule.zone)) - times[earliest]
+    by = typed_unix(first, zone_named(rule.zone)) - times[earliest]
     if late := [name for name, unix in times.items() if not has_date(unix + by)]:
         raise UsageError(f"with {first!r} for the first, these would be later than any date: {some(late)}")
     changes = {
@@ -428,35 +429,6 @@ def shown_time(unix: float, zone: str) -> str:
     """Local time and time zone, for people."""
     moment = datetime.fromtimestamp(unix, UTC).astimezone(zone_named(zone))
     return f"{moment:%Y-%m-%d %H:%M:%S} {zone}"
-
-
-def _typed_unix(text: str, zone: tzinfo) -> float:
-    try:
-        moment = None if _is_date(text) else datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None:
-        raise UsageError(f"a start is a date with a time, '2026-03-01 10:00:00', got {text!r}")
-    unix = (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
-    if not has_date(unix):
-        raise UsageError(f"a start lies in the years 2 to 9997, got {text!r}")
-    shown = datetime.fromtimestamp(unix, UTC).astimezone(zone).replace(tzinfo=None)
-    if moment.tzinfo is None and abs(shown - moment) > timedelta(minutes=1):
-        meant = moment.replace(tzinfo=zone).isoformat(sep=" ")
-        raise UsageError(
-            f"{text!r} does not exist in {zone}: clocks were put forward over it. If the camera's clock was"
-            f" not, add its offset from UTC: {meant!r}"
-        )
-    return unix
-
-
-def _is_date(text: str) -> bool:
-    """Whether a text is a date without a time, which Python would read as midnight."""
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _named(path: str, rule: RecordingRule) -> Told:
