@@ -24,6 +24,7 @@ from panorama.indexing.profile import LOOKS
 from panorama.indexing.settings import IngestSettings
 from panorama.tune.sample import choose_stretches, decode_sample
 from panorama.video import (
+    FileMark,
     content_hash,
     content_sample,
     decoding,
@@ -308,7 +309,14 @@ def test_pictures_that_went_with_their_drive_are_not_lost(
     assert not held(library)
 
 
-@pytest.mark.parametrize("asked", [file_state, content_sample, content_hash])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        file_state,
+        pytest.param(lambda folder: content_sample(FileMark.of(folder)), id="content_sample"),
+        pytest.param(lambda folder: content_hash(FileMark.of(folder)), id="content_hash"),
+    ],
+)
 def test_a_picture_deleted_since_its_folder_was_listed_is_as_one_that_never_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: Callable[[Path], object]
 ) -> None:

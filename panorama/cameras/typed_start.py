@@ -1,4 +1,4 @@
-"""The start of a recording as somebody types it comes in; seconds since 1970 go out, or what is wrong with it."""
+"""The start of a recording as somebody types it comes in; seconds since 1970 go out, or an error."""
 
 from __future__ import annotations
 
