@@ -9,6 +9,9 @@ from collections.abc import Sequence
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
+_SPECIAL = re.compile(r"[\"$`\\!]")
+"""What a shell reads within double quotes, too; `!` recalls earlier commands where a person types."""
+
 
 def one_line(text: str) -> str:
     """The text with escapes in the place of what moves a terminal's cursor, or cannot be printed at all.
@@ -20,6 +23,8 @@ def one_line(text: str) -> str:
 
 def shell_word(word: str) -> str:
     """A word as a shell takes it, quoted where it must be: zsh also expands one that begins with `=`."""
+    if "'" in word and not _SPECIAL.search(word):
+        return f'"{word}"'  # SQL stays readable; `shlex` would write '"'"' for each quote in it
     return f"'{word}'" if (quoted := shlex.quote(word)).startswith("=") else quoted
 
 

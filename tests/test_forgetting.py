@@ -16,6 +16,7 @@ from fakes import thing_picture, write_picture
 
 from panorama.album.forgetting import SHOWN_TRACKS, Seen, seen_of
 from panorama.errors import LibraryWriteError
+from panorama.lines import shell_line
 from panorama.opening import open_library
 from panorama.store import Store
 from panorama.store.upkeep import rewrite
@@ -43,7 +44,7 @@ def test_forget_says_which_tracks_stay_and_how_they_are_seen(run, asked, doubtfu
     count = len(doubtful)
     assert before.status == 1 and "the stored pictures of 0 tracks are erased with it" in before.err
     assert f"{count} tracks are uncertain and keep their pictures" in before.err
-    command = shlex.join(["panorama", "register", "Erika's car", "--track"])
+    command = shell_line(["panorama", "register", "Erika's car", "--track"])
     assert f"{command} ID, and its pictures are erased, too" in before.err
     shown = run("query", said_query(before.err), "--json").json
     assert sorted(row["track_id"] for row in shown) == sorted(doubtful)

@@ -51,10 +51,35 @@ def test_columns_stand_below_each_other_whatever_the_script() -> None:
     assert (padded("监控", 6), padded("监控", 6, right=True)) == ("监控  ", "  监控")
 
 
-@pytest.mark.parametrize("word", ["", "a b", "it's", "$(touch x)", "`x`", "~", "a;b", "!!", "=ls", "é", "-x"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        "",
+        "a b",
+        "it's",
+        "it's $x",
+        "it's \\ or `x`",
+        'it\'s "x"',
+        "it's!",
+        "$(touch x)",
+        "`x`",
+        "~",
+        "a;b",
+        "!!",
+        "=ls",
+        "é",
+        "-x",
+    ],
+)
 def test_a_word_comes_out_of_a_shell_as_it_was(word: str) -> None:
     assert shlex.split(shell_line(["panorama", word, "x"])) == ["panorama", word, "x"]
     assert shell_word(word) == word or shell_word(word)[0] in "'\""
+
+
+def test_sql_with_texts_stays_readable_as_a_word() -> None:
+    """Each quote of the SQL that commands advised was five characters."""
+    sql = "SELECT tracks WHERE entity = 'dog' AND band = 'uncertain'"
+    assert shell_word(sql) == f'"{sql}"'
 
 
 def test_what_zsh_expands_is_quoted_and_what_it_does_not_is_left() -> None:

@@ -63,7 +63,7 @@ def test_registering_tells_which_picture_is_unlike_the_others(tmp_path, fake_pro
         wrong = library.exemplars("it's red")[-1]
         assert told.startswith("array 1 looks unlike the other examples of it's red")
         ours = f"panorama --library {tmp_path}/library"
-        quoted = """'it'"'"'s red'"""
+        quoted = '"it\'s red"'
         assert told.endswith(
             f"{ours} exemplars {quoted} --remove {wrong.exemplar_id}; "
             f"if it's red is a category: {ours} register {quoted} --category"
