@@ -78,6 +78,8 @@ def test_a_script_may_ask_for_a_status_of_its_own_where_nothing_was_found(run, a
     assert run("query", "-f", "none.sql", "-f", "none.sql", "--fail-if-empty").status == 4
     assert run("query", none, "--fail-if-empty", "--out", "rows.csv").status == 4
     assert (asked / "rows.csv").exists(), "what was asked for is written all the same"
+    asks_nothing = run("query", "CREATE ENTITY 'it' FROM 'album/red/*.png'", "--fail-if-empty")
+    assert asks_nothing.status == 0, asks_nothing.err
 
 
 def test_formats_and_files_agree(run, asked, tmp_path):

@@ -119,6 +119,8 @@ def test_an_empty_answer_says_how_to_see_what_comes_nearest(run, doubtful):
     assert 0 < len(nearest.json) <= 5 and nearest.err == ""
     scores = [row["score"] for row in nearest.json]
     assert scores == sorted(scores, reverse=True)
+    ruled_out = run("query", f"{asked} AND video = 'nope'").err
+    assert "no video 'nope'" in ruled_out and "nothing was found" not in ruled_out
 
 
 @pytest.mark.parametrize(
@@ -130,6 +132,7 @@ def test_an_empty_answer_says_how_to_see_what_comes_nearest(run, doubtful):
         "SELECT tracks WHERE entity = 'a' AND band = 'accepted'",
         "SELECT tracks WHERE entity = 'a' WITH PRECISION 0.9",
         "SELECT tracks WHERE entity = 'a' OR entity = 'b'",
+        "SELECT moments WHERE entity = 'a' GROUP BY video",
         "SELECT count(*) FROM sightings WHERE entity = 'a'",
     ],
 )

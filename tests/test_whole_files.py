@@ -6,6 +6,8 @@ import ast
 import errno
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from panorama import whole_files
 from panorama.errors import ModelError
 from panorama.models.interrupts import CHECKPOINT
 from panorama.models.proposer_training.run import Run, load_checkpoint, save_checkpoint, start
+from panorama.models.training.checkpoint import write_checkpoint
 from panorama.whole_files import replaced, sync_folder, write_whole
 
 PACKAGE = Path(__file__).resolve().parent.parent / "panorama"
@@ -172,3 +175,23 @@ def test_a_checkpoint_that_is_cut_off_is_told(tmp_path: Path, run: Run, left: in
     ):
         load_checkpoint(run, tmp_path / CHECKPOINT)
     assert torch.isfinite(next(run.net.parameters())).all()
+
+
+def test_what_a_killed_training_was_writing_is_taken_away_by_the_next_checkpoint(tmp_path: Path) -> None:
+    """Each kill left a file as large as the checkpoint, under another name."""
+    killed = """
+import os, sys, torch
+from pathlib import Path
+from panorama import whole_files
+from panorama.models.training.checkpoint import write_checkpoint
+whole_files.sync_file = lambda path: os._exit(9)
+write_checkpoint(Path(sys.argv[1]), {"values": torch.ones(9)}, 1, "rates", None)
+"""
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", killed, tmp_path / "checkpoint.safetensors"], check=False
+        )
+        assert done.returncode == 9
+        assert [path.name for path in tmp_path.iterdir()] == [".checkpoint.safetensors.part"]
+    write_checkpoint(tmp_path / "checkpoint.safetensors", {"values": torch.ones(9)}, 2, "rates", None)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.safetensors"]

@@ -129,7 +129,7 @@ def query_command(
             rows += len(result) if asked[number].is_query else 0
     if is_left:
         ctx.exit(NotYetErased.exit_status)
-    if fail_if_empty and not rows:
+    if fail_if_empty and not rows and any(statement.is_query for statement in asked):
         ctx.exit(EMPTY)
 
 
@@ -179,8 +179,8 @@ class _Wanted:
             say(warning)
         if result.uncertain:
             say(uncertain_told(result.uncertain, asked[number].sql, result.uncertain_of))
-        elif not len(result) and (nothing := nothing_told(asked[number].sql)):
-            say(nothing)
+        elif not (len(result) or result.warnings) and (nothing := nothing_told(asked[number].sql)):
+            say(nothing)  # a warning says what ruled everything out, and nothing would be nearer
         told = _pictures(library, result, self.sheet, self.clips) if self.sheet or self.clips else ()
         if self.page:
             _page(library, result, Path(self.page), self.page_hits, told)

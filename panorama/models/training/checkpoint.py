@@ -33,7 +33,11 @@ def write_checkpoint(
         if values.is_floating_point() and not bool(torch.isfinite(values).all()):
             raise ModelError(f"{name} has values that are not numbers at step {step}; lower {rates}")
     whole = {name: values.detach().contiguous().clone() for name, values in tensors.items()}
-    write_whole(path, save({**whole, "step": torch.tensor(step)}, facts))
+    # Under one name: a killed training leaves a file as large as the checkpoint, which the next one takes
+    # away. Nobody else writes here, since one training holds the folder.
+    part = path.with_name(f".{path.name}.part")
+    part.unlink(missing_ok=True)
+    write_whole(path, save({**whole, "step": torch.tensor(step)}, facts), part=part)
 
 
 def read_checkpoint(path: Path) -> dict[str, Tensor]:

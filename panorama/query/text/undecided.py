@@ -16,6 +16,8 @@ _WITHOUT_BAND = re.compile(r"\b(NOT[ (]+ENTITY|ENTITY[ )]+IS NULL|FOLLOWED BY|BE
 """Rows made of several tracks, or rows that match nothing, have no band."""
 _DECIDED_BY_USER = re.compile(r"\b(SCORE|BAND|WITH|OR)\b")
 """It chooses by itself what is near enough, or a condition behind it would apply to a part only."""
+_GROUPED = re.compile(r"\bGROUP\s+BY\b", re.IGNORECASE)
+"""Groups have no score to be ordered by."""
 
 
 def uncertain_told(tracks: int, sql: str, entities: Sequence[str] = ()) -> str:
@@ -38,7 +40,7 @@ def told_on_page(tracks: int, sql: str, entities: Sequence[str] = ()) -> str:
 def nothing_told(sql: str) -> str:
     """For a statement without rows or uncertain tracks, how to see what comes nearest; else empty."""
     _, asked = _shorthand(sql)
-    if not _into_it(sql, UNCERTAIN) or _DECIDED_BY_USER.search(asked):
+    if not _into_it(sql, UNCERTAIN) or _DECIDED_BY_USER.search(asked) or _GROUPED.search(sql):
         return ""
     order = "" if re.search(r"\b(ORDER|LIMIT)\b", asked) else " ORDER BY score DESC LIMIT 5"
     return (
