@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -14,6 +15,7 @@ from conftest import Ran
 from fakes import Thing, scene, write_album, write_film, write_picture
 
 import panorama
+from panorama.cameras import picture_times
 from panorama.errors import LibraryDamaged
 from panorama.shown.hit_facts import HitFacts
 from panorama.shown.hits import hits_of
@@ -411,3 +413,57 @@ def test_a_library_that_is_open_learns_the_times(run: Callable[..., Ran], tmp_pa
         assert days() == [2, 2, 2, 3, None, 30]
         library.date(["trap"], start="")
         assert days() == [None] * 6
+
+
+@pytest.mark.parametrize("why", ["away", "drive"])
+def test_pictures_that_cannot_be_read_now_are_read_later(
+    run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """They were taken for pictures without EXIF, for good, and a start that was known was erased."""
+    folder = trap(tmp_path / "trap")
+    run("index", folder, "--model", "color-bands", *BERLIN)
+    with sqlite3.connect(tmp_path / "panorama-library" / "catalog.sqlite") as catalog:
+        catalog.execute("UPDATE videos SET picture_offsets = NULL")  # as in a library of before
+        catalog.execute("UPDATE counters SET value = value + 1 WHERE name = 'data'")
+    asked = ("query", "SELECT frames, clock ORDER BY frame LIMIT 3", "--format", "json")
+    names = sorted(path.name for path in folder.iterdir())
+    with monkeypatch.context() as patched:
+        if why == "away":
+            write_picture(folder / "another.png", scene(0, []))
+            for name in names:
+                (folder / name).rename(tmp_path / name)
+        else:
+            patched.setattr(picture_times, "picture_taken", fails)
+        told = run("clock", *BERLIN).err
+    assert "keeps the wall-clock time already known" in told
+    assert clocks(run(*asked).json) == ["01 10:00:00"] * 3
+    for name in names if why == "away" else ():
+        (tmp_path / name).rename(folder / name)
+    run("clock", *BERLIN)
+    assert clocks(run(*asked).json) == ["01 10:00:00", "01 10:00:01", "01 10:00:21"]
+
+
+def fails(*_: Any) -> None:
+    raise OSError(errno.EIO, "the drive does not answer")
+
+
+def test_times_of_names_are_not_taken_for_those_of_exif(run: Callable[..., Ran], tmp_path: Path) -> None:
+    """Of a picture that was gone, the time of the rule of before stood among the others."""
+    for second in range(3):
+        write_taken(tmp_path / "trap" / f"20250505-08000{second}.png", f"2026:03:01 10:00:0{second}")
+    run("index", "trap", "--model", "color-bands", "--time-from", "name", "--timezone", "UTC")
+    (tmp_path / "trap" / "20250505-080001.png").unlink()
+    run("clock", "--time-from", "metadata")
+    rows = run("query", "SELECT frames, clock ORDER BY frame", "--format", "json").json
+    assert clocks(rows) == ["01 10:00:00", None, "01 10:00:02"]
+
+
+def test_only_pictures_that_are_there_are_counted_as_undated(run: Callable[..., Ran], tmp_path: Path) -> None:
+    folder = trap(
+        tmp_path / "trap",
+        [("red", "2026:03:01 10:00:00"), ("red", None), ("red", None), ("red", "2026:03:01 10:00:09")],
+    )
+    (folder / "IMG_0003.png").write_bytes(b"cannot be read")
+    run("index", folder, "--model", "color-bands", *BERLIN)
+    told = run("query", "SELECT frames, clock WHERE time > '09:00'").err
+    assert "1 picture has no wall-clock time" in told, told

@@ -67,7 +67,10 @@ def dated_pictures(
     elif _is_known(known, rule.zone):
         return (known if known.picture_offsets else known.begun(picture_offsets=b"")), True
     else:
-        found = _exif_times(store, row, zone)
+        read = _exif_times(store, row, zone)
+        if read is None:
+            return known, False
+        found = read
         if found.start_unix is None:
             return known.begun(picture_offsets=b""), True
     if found is None or found.start_unix is None:
@@ -91,7 +94,7 @@ def with_offsets(
         return known
     if by_name is None or by_name.start_unix is None:
         by_name = _exif_times(store, row, zone_named(known.time_zone or "UTC"))
-    return replace(known, picture_offsets=by_name.offsets)
+    return known if by_name is None else replace(known, picture_offsets=by_name.offsets)
 
 
 def _has_pictures(folder: Path) -> bool:
@@ -109,24 +112,32 @@ def _is_known(known: Recorded, zone: str) -> bool:
     return not known.picture_offsets or (known.time_from, known.time_zone) == (METADATA, zone)
 
 
-def _exif_times(store: Store, row: RecordedRow, zone: tzinfo) -> PictureTimes:
+def _exif_times(store: Store, row: RecordedRow, zone: tzinfo) -> PictureTimes | None:
     """When the pictures of a folder were taken according to their EXIF; no picture is decoded.
 
-    A picture that is no longer there keeps the time that is known of it.
+    A picture that is no longer there keeps the time that EXIF gave it before.
 
     Args:
         zone: time zone of the camera's clock, for times without an offset.
+
+    Returns:
+        None if it cannot be told now: a picture is there and cannot be read, or all are gone.
     """
     names = store.picture_names(row.segment)
-    taken = _known(row.recorded, len(names))
+    by_exif = row.recorded.time_from in (METADATA, BY_HAND)
+    taken = _known(row.recorded, len(names)) if by_exif else np.full(len(names), np.nan)
+    are_gone = True
     for number, name in enumerate(names):
         if name is not None:
             try:
                 found = picture_taken(Path(row.uri) / name, zone)
-            except OSError:
+            except FileNotFoundError:
                 continue
+            except OSError:
+                return None  # such as a network drive that does not answer: asked again next time
+            are_gone = False
             taken[number] = np.nan if found is None else found
-    return _times(taken, names, zone)
+    return None if are_gone and any(names) else _times(taken, names, zone)
 
 
 def _named_times(store: Store, row: RecordedRow, pattern: NamePattern | None, zone: tzinfo) -> PictureTimes:
@@ -179,12 +190,15 @@ def _known(recorded: Recorded, count: int) -> NDArray[np.float64]:
 def _times(
     taken: NDArray[np.float64], names: Sequence[str | None], zone: tzinfo, camera: str | None = None
 ) -> PictureTimes:
+    last = np.nan
     for number, unix in enumerate(taken.tolist()):
         if names[number] is None:
-            # No frame is there; but a track that ends before it, ends with the picture before.
-            taken[number] = taken[number - 1] if number else np.nan
+            # No frame is there; but a track that ends before it, ends with the last picture of known time.
+            taken[number] = last
         elif np.isnan(unix) or not has_date(unix) or not was_set(datetime.fromtimestamp(unix, zone)):
             taken[number] = np.nan
+        else:
+            last = unix
     known = np.flatnonzero(~np.isnan(taken))
     if not len(known):
         return PictureTimes(None, b"", camera)
