@@ -237,7 +237,7 @@ def test_a_library_without_videos_says_why_nothing_is_found(run: Callable[..., A
     ("words", "advice"),
     [
         (("remove", "-x.mp4"), "remove -- -x.mp4"),
-        (("remove", "x/gate", "-it's.mp4"), "remove -- '-it'\"'\"'s.mp4'"),
+        (("remove", "x/gate", "-it's.mp4"), 'remove -- "-it\'s.mp4"'),
         (("clock", "-x.mp4"), "clock -- -x.mp4"),
         (("index", "-vx.mp4"), "index -- -vx.mp4"),
         (("register", "-van", "a.jpg"), "register -- -van"),

@@ -114,7 +114,7 @@ def test_a_picture_is_not_both_exemplar_and_look_alike(store):
     ("name", "negative", "command"),
     [
         ("cat", False, "registered as an exemplar; .*first: panorama exemplars cat --remove {}$"),
-        ("aunt's cat", True, "registered as a look-alike; .* exemplars 'aunt'\"'\"'s cat' --remove {}$"),
+        ("aunt's cat", True, 'registered as a look-alike; .* exemplars "aunt\'s cat" --remove {}$'),
         ("-cat", False, "first: panorama exemplars --remove {} -- -cat$"),
     ],
 )
