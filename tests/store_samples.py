@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 
+from panorama.errors import LibraryWriteError
 from panorama.store import NewExemplar, SegmentWriter, Snapshot, Store, VideoRow
 from panorama.store.files.schema import segment_of
 from panorama.store.files.segments import FileSet, add_vectors, list_files
+from panorama.store.upkeep import rewrite
 from panorama.store.vectors.vector_cache import prints_of
 from panorama.store.vectors.vector_table import VectorTable
 
@@ -148,3 +153,19 @@ def clustered(count: int, seed: int = 0, clusters: int = 150, dim: int = 16) -> 
     centres = np.random.default_rng(99).normal(size=(clusters, dim))
     vectors = centres[rng.integers(clusters, size=count)] + 0.25 * rng.normal(size=(count, dim))
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+@contextmanager
+def full_after(written: int) -> Iterator[None]:
+    """Within, the disk is full once so many data files were erased from."""
+    swap, left = rewrite._swap, [written]
+
+    def full(*arguments: object, **options: object) -> bool:
+        if not left[0]:
+            raise LibraryWriteError("cannot write: no space left; run the same command again")
+        left[0] -= 1
+        return swap(*arguments, **options)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(rewrite, "_swap", full)
+        yield

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import Ran
 from fakes import thing_picture, write_picture
+from store_samples import full_after
 
 from panorama.album.forgetting import SHOWN_TRACKS, Seen, seen_of
-from panorama.errors import LibraryWriteError
 from panorama.lines import shell_line
 from panorama.opening import open_library
 from panorama.store import Store
@@ -120,17 +120,8 @@ def test_forgetting_that_broke_off_goes_on_with_what_matches_no_more(
     after_their_vectors(library)
     with open_library(library) as opened:
         red = seen_of(opened, "red").accepted.tolist()
-    swap, left = rewrite._swap, [written]
-
-    def full(*arguments: object, **options: object) -> bool:
-        if not left[0]:
-            raise LibraryWriteError("cannot write: no space left; run the same command again")
-        left[0] -= 1
-        return swap(*arguments, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(rewrite, "_swap", full)
-    assert run("forget", "red", "--with-sightings", "--yes").status == 1
-    monkeypatch.setattr(rewrite, "_swap", swap)
+    with full_after(written):
+        assert run("forget", "red", "--with-sightings", "--yes").status == 1
 
     assert run("rename", "red", "rouge").status == 0
     assert run("index", "v").status == 0  # it embeds the crops that lost their vectors

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
-from query_samples import make_engine, make_library
 
 from panorama.errors import QueryError
 from panorama.query.engine import Engine
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    made, _ = make_engine(make_library(tmp_path_factory.mktemp("library")))
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize(

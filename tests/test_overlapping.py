@@ -12,16 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import Ran
 from fakes import thing_picture
-from store_samples import exemplar, video_row
+from store_samples import exemplar, full_after, video_row
 
 from panorama.album.forgetting import SHOWN_CROPS, Seen
 from panorama.crops import encode_jpeg
-from panorama.errors import LibraryWriteError
 from panorama.opening import open_library
 from panorama.store import Store
 from panorama.store.catalog import album
 from panorama.store.catalog.album import Going
-from panorama.store.upkeep import rewrite
 
 Box = tuple[float, float, float, float]
 View = tuple[float, Box]
@@ -203,22 +201,11 @@ def test_the_statement_and_the_library_erase_what_overlaps(run, worn) -> None:
 
 @pytest.mark.parametrize("flag", [["--with-sightings"], []])
 @pytest.mark.parametrize("written", [1, 2, 3])
-def test_overlapping_crops_that_an_interruption_left_go_with_the_next_call(
-    run, worn, monkeypatch, written, flag
-) -> None:
+def test_overlapping_crops_that_an_interruption_left_go_with_the_next_call(run, worn, written, flag) -> None:
     """Once a crop is erased, nothing tells any more that its vector overlapped."""
     gone, kept = crops_of(run, "green")
-    swap, left = rewrite._swap, [written]
-
-    def full(*arguments: object, **options: object) -> bool:
-        if not left[0]:
-            raise LibraryWriteError("cannot write: no space left; run the same command again")
-        left[0] -= 1
-        return swap(*arguments, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(rewrite, "_swap", full)
-    assert run("forget", "red", "--with-sightings", "--yes").status == 1
-    monkeypatch.setattr(rewrite, "_swap", swap)
+    with full_after(written):
+        assert run("forget", "red", "--with-sightings", "--yes").status == 1
     done = run("forget", "red", *flag, "--yes")
     assert done.status == 0 and "1 picture of another track was erased, too" in done.err
     with Store.open(worn / "panorama-library") as store:

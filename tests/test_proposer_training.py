@@ -1,8 +1,7 @@
-"""Training the proposer: targets, losses, the loop, and what it may be trained on."""
+"""Training the proposer: the loop, going on with it, and its model."""
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from fakes import shapes_on_noise, write_picture
+from fakes import shapes_on_noise
 from safetensors.torch import load_file
 
 import panorama.models.proposer_training.batches as making
@@ -22,11 +21,10 @@ from panorama.content import content_dir
 from panorama.errors import ModelError, UsageError
 from panorama.models.interrupts import CHECKPOINT
 from panorama.models.proposer import load_proposer
-from panorama.models.proposer_net import grid
 from panorama.models.proposer_training.batches import padded
 from panorama.models.proposer_training.export import export_average
 from panorama.models.proposer_training.loop import train, train_step
-from panorama.models.proposer_training.plan import batch_at, check_plan, last_step, share_at
+from panorama.models.proposer_training.plan import batch_at, last_step, share_at
 from panorama.models.proposer_training.run import (
     START,
     facts_at,
@@ -37,97 +35,10 @@ from panorama.models.proposer_training.run import (
 from panorama.models.proposer_training.sources import (
     Packed,
     Store,
-    may_train_on,
-    open_store,
-    permitted,
-    refuse_absent,
 )
-from panorama.models.proposer_training.targets import assign, detection_loss, giou_loss, silence
 from panorama.models.proposer_training.teachers import TAP_WIDTHS
 from panorama.models.training.begun import read_metadata
-from panorama.models.weights import read_recipe
 from panorama.training import TrainingOptions, train_recipe
-
-# Targets
-
-
-def perfect_predictions(true: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Every grid point of a 128 x 128 picture predicts the first true box."""
-    centres, strides = grid([(16, 16), (8, 8), (4, 4)])
-    return true[:, :1].expand(-1, len(centres), -1).clone(), centres, strides
-
-
-def test_points_inside_a_thing_are_assigned_to_it_with_full_quality() -> None:
-    true, real = torch.tensor([[[20.0, 20, 80, 70]]]), torch.tensor([[True]])
-    boxes, centres, strides = perfect_predictions(true)
-    found = assign(torch.full((1, len(centres)), 0.5), boxes, centres, strides, true, real)
-    assert 1 <= int(found.assigned.sum()) <= 10
-    chosen = centres[found.assigned[0]]
-    assert bool(((chosen > 20) & (chosen < 80)).all())
-    assert float(found.quality.max()) == pytest.approx(1.0, abs=1e-3)
-    assert float(found.quality[~found.assigned].abs().max()) == 0.0
-
-
-def test_a_thing_smaller_than_a_cell_still_gets_a_point() -> None:
-    true, real = torch.tensor([[[41.0, 41, 43, 43]]]), torch.tensor([[True]])
-    boxes, centres, strides = perfect_predictions(true)
-    assert (
-        int(assign(torch.full((1, len(centres)), 0.5), boxes, centres, strides, true, real).assigned.sum())
-        >= 1
-    )
-
-
-def test_padding_is_never_assigned() -> None:
-    true = torch.tensor([[[20.0, 20, 80, 70], [0, 0, 0, 0]]])
-    boxes, centres, strides = perfect_predictions(true)
-    found = assign(
-        torch.full((1, len(centres)), 0.5), boxes, centres, strides, true, torch.tensor([[False, False]])
-    )
-    assert not bool(found.assigned.any())
-
-
-def test_a_point_wanted_by_two_things_goes_to_the_one_it_overlaps_most() -> None:
-    true, real = torch.tensor([[[20.0, 20, 80, 70], [0, 0, 128, 128]]]), torch.tensor([[True, True]])
-    boxes, centres, strides = perfect_predictions(true)
-    found = assign(torch.full((1, len(centres)), 0.5), boxes, centres, strides, true, real)
-    inner = found.assigned[0] & (found.boxes[0] == true[0, 0]).all(1)
-    assert int(inner.sum()) == 10
-
-
-def test_giou_loss_is_zero_for_equal_boxes_and_grows_with_distance() -> None:
-    box = torch.tensor([[0.0, 0, 10, 10]])
-    near, far = box + 20, box + 60
-    assert float(giou_loss(box, box)) == pytest.approx(0.0, abs=1e-6)
-    assert float(giou_loss(box, near)) < float(giou_loss(box, far)) <= 2.0
-
-
-def test_loss_is_lower_where_scores_follow_the_targets() -> None:
-    true, real = torch.tensor([[[20.0, 20, 80, 70]]]), torch.tensor([[True]])
-    boxes, centres, strides = perfect_predictions(true)
-    found = assign(torch.full((1, len(centres)), 0.5), boxes, centres, strides, true, real)
-    nothing, quiet = torch.zeros(1, len(centres)), silence(centres, torch.zeros(1, 1, 4))
-    right = torch.where(found.assigned, 4.0, -6.0)
-    good = detection_loss(right, boxes, found, nothing, boxes, quiet, 0.25)[0]
-    bad = detection_loss(-right, boxes, found, nothing, boxes, quiet, 0.25)[0]
-    assert float(good) < 0.2 * float(bad)
-
-
-def test_a_proposal_in_a_silent_area_costs_less() -> None:
-    centres, strides = grid([(16, 16), (8, 8), (4, 4)])
-    none = torch.zeros(1, 1, 4)
-    nothing, boxes = torch.zeros(1, len(centres)), torch.zeros(1, len(centres), 4)
-    found = assign(nothing + 0.5, boxes, centres, strides, none, torch.tensor([[False]]))
-    loud = torch.full((1, len(centres)), 1.0)
-    everywhere = silence(centres, torch.tensor([[[0.0, 0, 128, 128]]]))
-    nowhere = silence(centres, none)
-    quiet_cost = detection_loss(loud, boxes, found, nothing, boxes, everywhere, 0.25)[0]
-    assert float(quiet_cost) == pytest.approx(
-        0.25 * float(detection_loss(loud, boxes, found, nothing, boxes, nowhere, 0.25)[0]), rel=1e-5
-    )
-
-
-# Training
-
 
 STORE = {"seed": 0, "scene_side": 64, "cutout_side": 48, "frames_a_clip": 1, "garments": 1, "objects": 1}
 STORE |= {"scenes": {"backdrop": 1, "caltech101": 1, "grocery": 1, "clothing": 1}}
@@ -236,112 +147,6 @@ def test_a_cycle_may_end_above_nothing_and_have_a_batch_of_its_own() -> None:
     shares = [share_at(training, step) for step in (0, 19, 20, 30, 39, 40, 41, 50, 60)]
     assert shares == pytest.approx([0.5, 1.0, 1.0, 0.75, 0.525, 0.1, 0.19, 0.1, 0.0])
     assert [batch_at(training, step) for step in (0, 39, 40, 59, 60)] == [320, 320, 32, 32, 32]
-
-
-@pytest.mark.parametrize(
-    ("table", "changes", "told"),
-    [
-        (
-            "network",
-            {"pyramid": [16, 16]},
-            r"the recipe has widths .* and pyramid \[16, 16\]: a proposer has",
-        ),
-        ("training", {"cycles": []}, "the recipe lacks a cycle of its training"),
-        ("training", {"cycles": [{"to_step": 4, "rate": 1.0}]}, "lacks fall in cycle 1 of its training"),
-        (
-            "training",
-            {"cycles": [{"to_step": n, "rate": 1.0, "fall": 1} for n in (4, 3)]},
-            "ends cycle 2 of its training at step 3; it begins at 4",
-        ),
-        (
-            "training",
-            {"cycles": [{"to_step": "4", "rate": 1.0, "fall": 1}]},
-            "to_step in cycle 1 of the training of the recipe is a whole number, got '4'",
-        ),
-        (
-            "training",
-            {"cycles": {"to_step": 4}},
-            r"the recipe has \[\[training.cycles\]\] as a list of",
-        ),
-    ],
-)
-def test_a_recipe_that_no_training_could_follow_is_refused_before_any_work(
-    tmp_path: Path, table: str, changes: dict[str, Any], told: str
-) -> None:
-    recipe = short_recipe()
-    recipe[table] |= changes
-    with pytest.raises(ModelError, match=told):
-        train(recipe, tmp_path, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ([{"from_step": 10}], r"from_step in phase 1 of the recipe is 0, as that of the first, got 10"),
-        ([{}, {"from_step": 0}], r"from_step in phase 2 of the recipe is a whole number from 1 on, got 0"),
-        ([{}, {"from_step": "3"}], r"from_step in phase 2 .* whole number from 1 on, got '3'"),
-    ],
-)
-def test_phases_that_no_training_could_follow_are_refused_before_any_work(
-    tmp_path: Path, changes: list[dict[str, Any]], told: str
-) -> None:
-    """A first phase after step 0 was accepted, and ended in an IndexError called a defect in Panorama."""
-    recipe = short_recipe()
-    recipe["phase"] = [{**recipe["phase"][0], **change} for change in changes]
-    with pytest.raises(ModelError, match=told):
-        train(recipe, tmp_path, tmp_path / "out")
-    del recipe["phase"][0]["weights"]
-    with pytest.raises(ModelError, match="the recipe lacks weights in phase 1"):
-        train(recipe, tmp_path, tmp_path / "out")
-    recipe["phase"] = {"from_step": 0}
-    with pytest.raises(ModelError, match=r"has \[\[phase\]\] as a list of tables"):
-        train(recipe, tmp_path, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("where", "value", "told"),
-    [
-        (
-            ("phase", 0, "weights"),
-            {"score": 1.0},
-            "weights in phase 1 of the recipe is a table with a number",
-        ),
-        (("phase", 0, "weights", "box"), "much", "weights in phase 1 of the recipe is a table with"),
-        (("phase", 0, "canvases"), [[64, 70]], r"canvases in phase 1 of the recipe is a list of .* of 32"),
-        (("phase", 1, "things"), {"drawn": 0}, "things in phase 2 of the recipe is a table of shares, one"),
-        (("phase", 1, "blend"), 1.5, "blend in phase 2 of the recipe is a number from 0 to 1, got"),
-        (("training", "batch"), 0, r"batch in \[training\] of the recipe is a whole number from 1 to"),
-        (("training", "clip"), float("nan"), r"clip in \[training\] of the recipe is a number above 0"),
-        (("training", "seed"), 10**400, r"seed in \[training\] of the recipe .* got 1000.*\.\.\."),
-        (
-            ("training", "cycles", 0, "batch"),
-            True,
-            "batch in cycle 1 of the training of the recipe is a whole",
-        ),
-        (("store", "scene_side"), 0, r"scene_side in \[store\] of the recipe is a whole number from 1 to"),
-        (("store", "scenes"), {"grocery": 1}, r"scenes in \[store\] of the recipe is a table with a whole"),
-        (("store",), {"seed": 0}, r"the recipe lacks scene_side, .* in its table store"),
-    ],
-)
-def test_values_that_no_training_could_use_are_refused_before_any_work(
-    tmp_path: Path, where: tuple[str | int, ...], value: object, told: str
-) -> None:
-    """They were errors of Python's own, some of them in the process that makes batches, hours later."""
-    recipe = json.loads(json.dumps(short_recipe()))
-    table: Any = recipe
-    for name in where[:-1]:
-        table = table[name]
-    table[where[-1]] = value
-    with pytest.raises(ModelError, match=told):
-        train(recipe, tmp_path, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("name", ["proposer", "proposer-wide"])
-def test_the_shipped_recipes_can_be_trained_by(name: str) -> None:
-    check_plan(read_recipe(content_dir("embeddings") / name / "recipe.toml"), name)
 
 
 def test_resuming_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -581,108 +386,6 @@ def test_what_makes_batches_leaves_an_interrupt_to_the_training(monkeypatch) -> 
     assert list(making.load({"training": {"cycles": [{"to_step": 1}]}}, Path(), Path(), 0)) == [True]
     assert signal.getsignal(signal.SIGINT) == mine
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
-
-
-def proposer_data(folder: Path) -> Path:
-    """A data folder with one picture of each kind, and no clip."""
-    for name in ("boxes/coco", "images/x", "video"):
-        (folder / name).mkdir(parents=True)
-    rows = ["file,source,class,identity"]
-    for source, identity in (("bg", "background"), ("ic", "iconic"), ("grocery", "class")):
-        write_picture(folder / f"images/x/{source}.png", shapes_on_noise(1, 96, 128)[0])
-        rows.append(f"images/x/{source}.png,{source},c,{identity}")
-    for source in ("caltech101", "clothing"):
-        rows.append(f"images/x/grocery.png,{source},c,class")
-    (folder / "images/labels.csv").write_text("\n".join(rows) + "\n")
-    write_picture(folder / "boxes/coco/1.png", shapes_on_noise(2, 96, 128)[0])
-    (folder / "boxes/boxes.csv").write_text("file,x1,y1,x2,y2\nboxes/coco/1.png,1,1,30,30\n")
-    outline = "0.1 0.1 0.9 0.1 0.9 0.9"
-    (folder / "boxes/polygons.csv").write_text(f"file,polygon_xy_normalised\nboxes/coco/1.png,{outline}\n")
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("index.json", b""),
-        ("index.json", b'{"settings": {"seed": 0, '),
-        ("index.json", b"[]"),
-        ("index.json", b'{"settings": {}, "boxes": [], "groups": {}, "cutout_groups": {}}'),
-        ("scenes.npz", b"PK"),
-        ("scenes.npz", None),
-        ("scenes.bin", b""),
-        ("cutouts.bin", b"cut off"),
-        ("cutouts.bin", None),
-    ],
-)
-def test_a_damaged_cache_is_told_with_what_to_delete(
-    name: str, content: bytes | None, tmp_path: Path
-) -> None:
-    """It ended in a JSONDecodeError, or amid the training in a process that makes batches."""
-    data, cache = proposer_data(tmp_path / "data"), tmp_path / "cache"
-    made = open_store(data, cache, STORE, lambda line: None)
-    assert len(made.scenes) == len(made.boxes) == 5
-    again = open_store(data, cache, STORE, lambda line: None)
-    assert all(np.array_equal(made.scenes[i], again.scenes[i]) for i in range(5))
-    if content is None:
-        (cache / name).unlink()
-    else:
-        (cache / name).write_bytes(content)
-    with pytest.raises(ModelError, match=r"cache cannot be read \(.*\); delete it to build it again"):
-        open_store(data, cache, STORE, lambda line: None)
-
-
-def test_a_cache_without_cut_outs_is_one(tmp_path: Path) -> None:
-    """An empty file cannot be mapped into memory; a source without pictures was a KeyError."""
-    data = proposer_data(tmp_path / "data")
-    (data / "boxes/polygons.csv").write_text("file,polygon_xy_normalised\n")
-    (data / "images/labels.csv").write_text("file,source,identity\nimages/x/bg.png,bg,background\n")
-    store = open_store(data, tmp_path / "cache", STORE, lambda line: None)
-    assert (len(store.scenes), len(store.cutouts)) == (2, 0)
-    refuse_absent(store, [{"scenes": {"backdrop": 1, "coco": 1, "drawn": 1}, "things": {"drawn": 1}}], data)
-    refuse_absent(store, [{"scenes": {"grocery": 0.0}}], data)
-    with pytest.raises(ModelError, match=r"phase 2 of the recipe takes things of iconic, logos, and .*none"):
-        refuse_absent(store, [{}, {"things": {"iconic": 0.5, "drawn": 0.1, "logos": 0.4}}], data)
-
-
-def test_a_data_folder_without_its_tables_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"boxes/boxes\.csv"):
-        open_store(tmp_path, tmp_path / "cache", {"seed": 0}, print)
-
-
-# Data
-
-
-def test_judging_pictures_and_clips_are_never_trained_on() -> None:
-    listing = [
-        "boxes/coco/train2017_000000000009.jpg",
-        "boxes/coco/val2017_000000000139.jpg",
-        "boxes/raccoon/raccoon-1.jpg",
-        "video/bottles.mp4",
-        "video/toy-elf.mp4",
-        "video/toy-rabbit-small.mp4",
-        "video/cars-from-above.mp4",
-        "video/people-one-by-one.mp4",
-        "video/dog.mp4",
-        "video/coffee.mp4",
-        "video/classroom.gif",
-        "eval/album/elf/elf-0.jpg",
-        "teachers/coco.names",
-    ]
-    assert permitted(reversed(listing)) == [
-        "boxes/coco/train2017_000000000009.jpg",
-        "boxes/raccoon/raccoon-1.jpg",
-        "video/bottles.mp4",
-        "video/classroom.gif",
-    ]
-
-
-@pytest.mark.footage
-def test_no_clip_that_shows_an_entity_may_be_trained_on(footage: Path) -> None:
-    truth = json.loads((footage / "eval" / "truth.json").read_text(encoding="utf-8"))
-    shown = {clip for facts in truth.values() for clip in facts["visible"]}
-    assert shown
-    assert not [clip for clip in shown if may_train_on(f"video/{clip}")]
 
 
 @pytest.mark.footage

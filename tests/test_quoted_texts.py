@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from query_samples import make_engine, make_library
 
 from panorama.errors import QueryError, UnknownEntity
 from panorama.query.engine import Engine
 from panorama.query.text.statements import DropEntity
 
 SECRET = "current_setting('secret_directory')"
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    made, _ = make_engine(make_library(tmp_path_factory.mktemp("library")))
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.cameras.naming import BY_HAND, METADATA, NamePattern, Told, told_by
+from panorama.cameras.unread import usable
 from panorama.store import Recorded, RecordedRow, Store
 from panorama.store.catalog.picture_clocks import UNKNOWN, offsets_of, stored_offsets
-from panorama.store.catalog.recorded import has_date, zone_named
-from panorama.video import picture_taken, pictures_in, was_set
+from panorama.store.catalog.recorded import zone_named
+from panorama.video import picture_taken, pictures_in
 
 if TYPE_CHECKING:
     from panorama.cameras.recording import RecordingRule
@@ -195,7 +196,7 @@ def _times(
         if names[number] is None:
             # No frame is there; but a track that ends before it, ends with the last picture of known time.
             taken[number] = last
-        elif np.isnan(unix) or not has_date(unix) or not was_set(datetime.fromtimestamp(unix, zone)):
+        elif usable(None if np.isnan(unix) else unix, zone) is None:
             taken[number] = np.nan
         else:
             last = unix
