@@ -216,6 +216,45 @@ def test_nothing_goes_on_over_a_cut() -> None:
     assert settled(*seen, cuts=(1.2,))[0] == [ACCEPTED, UNCERTAIN]
 
 
+MOVED_ON = (12, 0, 22, 10)
+"""Not at the place of HERE, but less than a diagonal of it away."""
+
+
+@pytest.mark.parametrize("start", [0.6, 1.0, 1.4])
+def test_a_track_that_takes_over_from_an_accepted_one_is_accepted_with_it(start: float) -> None:
+    taken = Seen(0.47, start=start, end=start + 1, box=MOVED_ON)
+    assert settled(Seen(0.7), taken)[0] == [ACCEPTED, ACCEPTED]
+    assert settled(Seen(0.47, box=MOVED_ON), Seen(0.7, start=start, end=start + 1))[0] == [ACCEPTED, ACCEPTED]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Seen(0.47, start=1.6, end=2, box=MOVED_ON),
+        Seen(0.47, start=0.4, end=2, box=MOVED_ON),
+        Seen(0.47, start=0.3, end=0.6, box=MOVED_ON),
+        Seen(0.47, start=1, end=2, box=(16, 0, 26, 10)),
+    ],
+    ids=["too late", "too long beside it", "while it lasts", "more than a diagonal away"],
+)
+def test_no_other_track_takes_over(other: Seen) -> None:
+    assert settled(Seen(0.7), other)[0] == [ACCEPTED, UNCERTAIN]
+
+
+def test_nothing_takes_over_that_is_beside_the_thing_itself() -> None:
+    """A thing is at one place at a time, but two boxes of it may overlap."""
+    first, taking_over = Seen(0.7), Seen(0.47, start=1, end=3, box=MOVED_ON)
+    beside = Seen(0.71, start=2, end=3, box=ELSEWHERE)
+    assert settled(first, taking_over, beside)[0] == [ACCEPTED, UNCERTAIN, ACCEPTED]
+    assert settled(first, taking_over, replace(beside, box=MOVED_ON))[0] == [ACCEPTED] * 3
+    assert settled(first, replace(taking_over, box=HERE), beside)[0] == [ACCEPTED] * 3
+
+
+def test_diagonals_are_those_of_the_larger_box() -> None:
+    small = Seen(0.47, start=1, end=2, box=(13, 3, 17, 7))
+    assert settled(Seen(0.7), small)[0] == [ACCEPTED, ACCEPTED]
+
+
 def test_it_goes_on_from_track_to_track() -> None:
     band, _ = settled(Seen(0.7), Seen(0.49, start=1.3, end=2), Seen(0.48, start=2.3, end=3))
     assert band == [ACCEPTED] * 3
@@ -333,6 +372,23 @@ def test_bands_follow_from_scores_and_not_from_the_order(tracks: list[Seen]) -> 
     assert again.score[turned].tolist() == score
 
 
+def at_same_place(one: Seen, other: Seen) -> bool:
+    return bool(shared(np.array([one.box], np.float32), np.array([other.box], np.float32))[0] >= 0.5)
+
+
+def takes_over_by_words(one: Seen, other: Seen) -> bool:
+    earlier, later = sorted((one, other), key=lambda seen: (seen.start, seen.end))
+    across = np.subtract(earlier.box, later.box)
+    moved = np.hypot(across[0] + across[2], across[1] + across[3]) / 2
+    sizes = [np.hypot(x2 - x1, y2 - y1) for x1, y1, x2, y2 in (one.box, other.box)]
+    return abs(later.start - earlier.end) < 0.5 and bool(moved <= max(sizes))
+
+
+def is_elsewhere(real: Seen, other: Seen) -> bool:
+    both = min(real.end, other.end) - max(real.start, other.start)
+    return real.video == other.video and both > 0.5 and not at_same_place(real, other)
+
+
 def carried_one_by_one(tracks: Sequence[Seen], band: list[int]) -> list[int]:
     """The second rule by its words: from each accepted track to what continues it, and on from there."""
     best = {t.video: max(o.value for o in tracks if o.video == t.video) for t in tracks}
@@ -347,8 +403,8 @@ def carried_one_by_one(tracks: Sequence[Seen], band: list[int]) -> list[int]:
         for other, t in enumerate(tracks):
             near = max(one.start, t.start) < min(one.end, t.end) + 0.5 and t.video == one.video
             may = band[other] != REJECTED and t.value >= RULE.carried * best[t.video]
-            alike = shared(np.array([one.box], np.float32), np.array([t.box], np.float32))[0] >= 0.5
-            if other not in found and near and may and alike:
+            taken = takes_over_by_words(one, t) and not any(is_elsewhere(tracks[real], t) for real in sure)
+            if other not in found and near and may and (at_same_place(one, t) or taken):
                 found.append(other)
     return [number for number in found if number not in sure]
 

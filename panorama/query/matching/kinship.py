@@ -10,8 +10,10 @@ and those shots of other videos that show the same; a video without cuts is one 
    `near_on_site` of the site's best, and the site's best if it does not: then the thing itself is not in the
    scene.
 2. A track that continues an accepted one is accepted with it, if it reaches `carried` of the scene's best. It
-   continues another track if it lies in the same shot, at the same time or within half a second, at the same
-   place. This finds odd poses, partial boxes and broken tracks of the thing itself, which no threshold could
+   continues another track of its shot that is at the same place at the same time or within half a second. It
+   also continues one that it takes over from: one track begins where and when the other ends, and between
+   them the thing has moved by one diagonal of its box at most. Then it may be at no other place meanwhile.
+   This finds odd poses, partial boxes and broken tracks of the thing itself, which no threshold could
    separate from strangers.
 
 A track that a user confirmed is accepted for that reason, and carries the tracks that continue it. The
@@ -42,10 +44,17 @@ from panorama.regions import shared
 from panorama.store.ascending import looked_up
 
 GAP_SECONDS = 0.5
-"""A track can continue another one that ended at most this long before."""
+"""A track can continue another one that ended at most this long before; see `takes_over` for after."""
 
 SAME_PLACE = 0.5
 """Two boxes are at the same place if they share at least this part of the smaller one."""
+
+MOVED = 1.0
+"""A track takes over from another one at most this many diagonals of the larger box away.
+
+Things that run, turn or come near have left their box when the next track begins. Decision 166 says what
+other values do.
+"""
 
 CARRIED_GAIN = 0.05
 """A carried or confirmed track scores at least high + (1 - high) * CARRIED_GAIN * its own score.
@@ -199,6 +208,22 @@ def continues(places: Places, ones: NDArray[np.intp], others: NDArray[np.intp]) 
     return found
 
 
+def takes_over(places: Places, ones: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """(N,) whether of each pair of tracks (rows) one begins when the other ends, at most MOVED away."""
+    start, end = places.start_seconds, places.end_seconds
+    first_is_later = start[ones] > start[others]
+    first_is_later |= (start[ones] == start[others]) & (end[ones] > end[others])
+    earlier, later = np.where(first_is_later, others, ones), np.where(first_is_later, ones, others)
+    ends, begins = end[earlier], start[later]
+    found = np.abs(begins - ends) < GAP_SECONDS
+    at = np.flatnonzero(found)
+    boxes = places.boxes_at(ends[at], earlier[at]), places.boxes_at(begins[at], later[at])
+    before, after = ((box[:, :2] + box[:, 2:]) / 2 for box in boxes)
+    diagonals = [np.linalg.norm(box[:, 2:] - box[:, :2], axis=1) for box in boxes]
+    found[at] = np.linalg.norm(after - before, axis=1) <= MOVED * np.maximum(*diagonals)
+    return found
+
+
 def settle(
     track_ids: NDArray[np.int64],
     score: NDArray[np.float64],
@@ -293,21 +318,36 @@ def _carried(
     order = np.argsort(track_ids, kind="stable")
     rows = order[np.searchsorted(track_ids[order], known.track_ids)]  # in `track_ids`, for each known place
     left = waiting[rows]
-    front = np.flatnonzero(~left)
-    while len(front):
-        reached = _reached(known, shot[rows], front, np.flatnonzero(left))
+    met = _meet(known, shot[rows], np.flatnonzero(~left), np.flatnonzero(left))
+    elsewhere = met.elsewhere
+    while True:
+        reached = np.flatnonzero(left & (met.at_place | (met.taking_over & ~elsewhere)))
+        if not len(reached):
+            return carried
         left[reached] = False
         carried[rows[reached]] = True
-        front = reached
-    return carried
+        met = _meet(known, shot[rows], reached, np.flatnonzero(left))
 
 
-def _reached(
-    places: Places, shot: NDArray[np.intp], front: NDArray[np.intp], left: NDArray[np.intp]
-) -> NDArray[np.intp]:
-    """Which of the tracks left (rows) continue one of the front (rows) in the same shot (T,)."""
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """What some tracks (T,) have to do with any track of a front that they meet in their shot.
+
+    Attributes:
+        at_place: it is at the same place, at the same time or within GAP_SECONDS.
+        taking_over: one begins where and when the other one ends.
+        elsewhere: it is at another place for more than GAP_SECONDS at the same time.
+    """
+
+    at_place: NDArray[np.bool_]
+    taking_over: NDArray[np.bool_]
+    elsewhere: NDArray[np.bool_]
+
+
+def _meet(places: Places, shot: NDArray[np.intp], front: NDArray[np.intp], left: NDArray[np.intp]) -> _Met:
+    """How the tracks left (rows) meet those of the front (rows) in the same shot (T,)."""
     # One number encodes shot and time, so that only tracks that have begun by then are paired at all. It is
-    # rounded, hence the extra second; `continues` compares the exact times.
+    # rounded, hence the extra second; the exact times are compared later.
     length = float(places.end_seconds.max() - places.start_seconds.min()) + 4
     since = places.start_seconds - places.start_seconds.min()
     began = shot * length + since
@@ -315,11 +355,20 @@ def _reached(
     starts = np.searchsorted(began[left], shot[front] * length - 1)
     until = since[front] + (places.end_seconds - places.start_seconds)[front] + GAP_SECONDS + 1
     counts = np.searchsorted(began[left], shot[front] * length + until, side="right") - starts
-    found = np.zeros(len(places.track_ids), np.bool_)
+    met = _Met(*(np.zeros(len(places.track_ids), np.bool_) for _ in range(3)))
     for part in np.array_split(np.arange(len(front)), 1 + int(counts.sum()) // PAIRS):
         ends = np.cumsum(counts[part])
         total = int(ends[-1]) if len(ends) else 0
         place = np.arange(total) + np.repeat(starts[part] - ends + counts[part], counts[part])
-        others = left[place]
-        found[others[continues(places, np.repeat(front[part], counts[part]), others)]] = True
-    return np.flatnonzero(found)
+        ones, others = np.repeat(front[part], counts[part]), left[place]
+        same = continues(places, ones, others)
+        met.at_place[others[same]] = True
+        met.taking_over[others[takes_over(places, ones, others)]] = True
+        met.elsewhere[others[~same & (_together(places, ones, others) > GAP_SECONDS)]] = True
+    return met
+
+
+def _together(places: Places, ones: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.float64]:
+    """(N,) how long pairs of tracks (rows) last at the same time, in seconds; negative for a gap."""
+    first = np.maximum(places.start_seconds[ones], places.start_seconds[others])
+    return np.asarray(np.minimum(places.end_seconds[ones], places.end_seconds[others]) - first, np.float64)
