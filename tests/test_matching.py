@@ -16,7 +16,8 @@ from panorama.query.matching.kinship import Places
 from panorama.query.matching.matcher import AlbumMatcher
 from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest, side_by_side
 from panorama.query.matching.said import Said
-from panorama.query.matching.scoring import DENIED, SAME_PICTURE, Sought, TrackRows, score_tracks
+from panorama.query.matching.scoring import DENIED, SAME_PICTURE, Sought, score_tracks
+from panorama.query.matching.track_rows import TrackRows
 from panorama.query.matching.whole import Recalled, Whole
 
 SHALLOW = Calibration(0.5, 20.0, 0.2, 0.9, 0.0)
