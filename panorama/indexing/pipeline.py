@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from panorama.store.files.joining import join
+from panorama.joining import join
 
 AUTOGROUP = Path("/proc/self/autogroup")
 NICENESS = 5
