@@ -138,7 +138,10 @@ def test_a_picture_that_is_gone_keeps_its_mean_and_no_other_from_being_seen(tmp_
         assert np.unique(album.entity_index, return_counts=True)[1].tolist() == [1, len(GEOMETRY)]
         # Nor does it stop indexing, which tells of it.
         (told,) = library.index(tmp_path / "one.mp4", model="color-bands").warnings
-        assert "is missing: it has only its earlier, fewer vectors of color-bands; register it again" in told
+        assert (
+            "is missing: it still has its earlier vectors of color-bands, for fewer views; register it again"
+            in told
+        )
 
 
 def test_index_tells_of_pictures_that_the_model_could_not_see(tmp_path, fake_proposer, monkeypatch) -> None:
