@@ -149,11 +149,6 @@ class Sought:
         limits = least_similarity(floor, self.level[: len(self.positive)])
         return self.positive / length[:, None], np.asarray(limits / length, np.float32)
 
-    @property
-    def exemplars(self) -> int:
-        """Number of pictures that the views belong to."""
-        return len(run_starts(self.exemplar_ids))
-
 
 def _runs(values: NDArray[np.intp], keys: NDArray[np.int64]) -> list[NDArray[np.intp]]:
     """Split values into pieces with equal keys."""
