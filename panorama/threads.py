@@ -44,7 +44,7 @@ class Threads:
             core costs more than it gains.
         opencv: one, because pictures here are small and the stages of indexing run side by side.
         faiss: for building an index and for searches with many vectors; a small search uses one thread, see
-            `store.inverted`.
+            `store.vectors.inverted`.
         scan: for comparing all crops with an entity.
         duckdb: all cores, because a query runs alone.
     """
@@ -118,13 +118,46 @@ def lent(**counts: int | None) -> Iterator[None]:
         _LENT.leave()
 
 
-class _Lent:
-    """The thread counts that libraries had before the blocks that are active."""
+class _Blocks:
+    """Counts blocks of several threads, which may overlap: what they change is restored as they end."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._inside = 0
         self._here = local()
+
+    @property
+    def _depth(self) -> int:
+        """How many of the blocks are this thread's."""
+        return getattr(self._here, "depth", 0)
+
+    def _begin(self) -> None:
+        """Count one more block of this thread; the caller holds the lock."""
+        self._inside += 1
+        self._here.depth = self._depth + 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            self._here.depth -= 1
+            self._restore()
+
+    def forked(self) -> None:
+        """Runs in a forked process, where the threads are missing that hold the lock or are in a block."""
+        self._lock = Lock()
+        self._inside = self._depth
+        self._restore()
+
+    def _restore(self) -> None:
+        """Restore what no block needs any more."""
+        raise NotImplementedError
+
+
+class _Lent(_Blocks):
+    """The thread counts that libraries had before the blocks that are active."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self._found: dict[str, int] = {}
         self._inherited: frozenset[str] = frozenset()
 
@@ -132,13 +165,10 @@ class _Lent:
         """Runs in a forked process, where OpenMP's threads are missing and using several would hang.
 
         The counts become one here and now, not in the next block: loading weights happens outside of blocks.
-        Blocks of other threads end here, where these threads are missing.
         """
-        self._lock = Lock()
         self._inherited = BY_OPENMP.intersection(sys.modules)
         self._found |= dict.fromkeys(self._inherited.intersection(self._found), 1)
-        self._inside = getattr(self._here, "depth", 0)
-        self._restore()
+        super().forked()
         for name in self._inherited:
             if _threads_of(name) is not None:
                 _set_threads(name, 1)
@@ -146,8 +176,7 @@ class _Lent:
     def enter(self) -> None:
         watch_forks()
         with self._lock:
-            self._inside += 1
-            self._here.depth = getattr(self._here, "depth", 0) + 1
+            self._begin()
 
     def set(self, counts: Mapping[str, int | None]) -> None:
         with self._lock:
@@ -163,16 +192,10 @@ class _Lent:
                 elif count is not None and not (name in BY_OPENMP and "OMP_NUM_THREADS" in os.environ):
                     _set_threads(name, count)
 
-    def leave(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            self._here.depth -= 1
-            self._restore()
-
     def _restore(self) -> None:
         """Give back the former counts: all outside of every block, those per thread outside of this one's."""
         for name, count in self._found.items():
-            if not self._inside or (not getattr(self._here, "depth", 0) and name in BY_OPENMP):
+            if not self._inside or (not self._depth and name in BY_OPENMP):
                 _set_threads(name, count)
         if not self._inside:
             self._found.clear()
@@ -212,41 +235,26 @@ def _set_threads(name: str, count: int) -> None:
     getattr(sys.modules[name], _SET[name])(count)
 
 
-class _Alone:
-    """Counts overlapping blocks of single-threaded products: the first sets one thread, the last restores.
+class _Alone(_Blocks):
+    """Overlapping blocks of single-threaded products: the first sets one thread, the last restores.
 
     If each block restored what it found, one that begins and ends later than another would leave one thread
     for good, for example a query during indexing.
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._inside = 0
-        self._here = local()
+        super().__init__()
         self._before: list[tuple[Any, int]] = []
-
-    def forked(self) -> None:
-        """Runs in a forked process, where nobody releases a lock or ends a block of another thread."""
-        self._lock = Lock()
-        self._inside = getattr(self._here, "depth", 0)
-        self._restore()
 
     def enter(self, libraries: Sequence[Any]) -> None:
         with self._lock:
-            self._inside += 1
-            self._here.depth = getattr(self._here, "depth", 0) + 1
+            self._begin()
             for library in libraries:
                 before = library.num_threads
                 library.set_num_threads(1)
                 if library.num_threads != before:  # else it had one already, or a caller's limit applies
                     self._before.append((library, before))
             _let_go(libraries)
-
-    def leave(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            self._here.depth -= 1
-            self._restore()
 
     def _restore(self) -> None:
         if self._inside:

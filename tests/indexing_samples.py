@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import pytest
 from fakes import ColoredThings, Thing, write_film
 from store_samples import data_contents
 
+from panorama.indexing import stages
 from panorama.indexing.outcomes import FileOutcome
+from panorama.indexing.pipeline import Stage
 from panorama.indexing.run import index_paths
 from panorama.indexing.settings import IngestSettings
 from panorama.indexing.stages import Indexer
@@ -45,6 +50,18 @@ def films(folder: Path, count: int = 5) -> Path:
         things = [Thing(colors[(number + i) % 5], 3 * i, 25, left=5 + 40 * i) for i in range(1 + number % 3)]
         write_film(folder / f"{number}.mp4", things, frames=20 + 7 * number)
     return folder
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Within it, all stages of indexing share one thread: each item passes them one after the other."""
+
+    def joined(*given: Any, joins: bool = False) -> Stage:
+        return Stage(*given, joins=True)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(stages, "Stage", joined)
+        yield
 
 
 def files_of(library: Path) -> dict[str, str]:

@@ -19,22 +19,20 @@ from panorama.answering.calibration import SETTING, calibrations_for, measured_w
 from panorama.errors import AccuracyError, ModelError, UsageError
 from panorama.judging.calibrate import (
     EntityChange,
-    _Crops,
     _losses,
-    _Pairs,
-    _pooled_strangers,
     _report,
     calibrate,
     fit,
     reset_calibration,
-    values_of,
 )
+from panorama.judging.own_pairs import OwnCrops, Pairs, pooled_strangers, values_of
 from panorama.models.color import ColorEmbedder
 from panorama.query.matching.decide import Calibration, bands
 from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN
 from panorama.query.matching.promises import SETTING as EVIDENCE
 from panorama.query.matching.promises import Evidence, promised
-from panorama.query.matching.scoring import SCAN_ROWS, Sought, TrackGroups, TrackRows, score_tracks
+from panorama.query.matching.scoring import SCAN_ROWS, Sought, score_tracks
+from panorama.query.matching.track_rows import TrackGroups, TrackRows
 from panorama.query.shorthands.terms import Contract
 
 RNG = np.random.default_rng(0)
@@ -219,7 +217,7 @@ def test_half_of_what_was_accepted_may_go() -> None:
 
 def test_a_precision_is_doubted_from_where_what_is_seen_again_unknown_would_err() -> None:
     """38 of 145 are known for it, so as many of the other 107 may be: a share of 0.645 are strangers."""
-    pairs = _Pairs(SAME[:145], STRANGER[:107], 38, 200)
+    pairs = Pairs(SAME[:145], STRANGER[:107], 38, 200)
     (told,) = _report(1, pairs, PLAIN, 0.65, 0.0, None).doubts
     assert (
         told.startswith("38 of 145 examples are seen again") and "show a precision of 0.644 at most" in told
@@ -238,11 +236,11 @@ def test_what_may_be_seen_again_does_not_count_for_what_is_rejected() -> None:
     assert alone.normalised(alone.low) == pytest.approx(0.0, abs=1e-3)
 
 
-def hand_made_crops(tracks: list[int], boxes: list[list[float]]) -> _Crops:
+def hand_made_crops(tracks: list[int], boxes: list[list[float]]) -> OwnCrops:
     """One crop of each of some tracks, all in view from 0 to 2 s."""
     count, ids = len(tracks), np.array(tracks, np.int64)
     zeros = np.zeros(count)
-    return _Crops(
+    return OwnCrops(
         np.arange(count), ids, zeros, np.ones(count, np.float32), zeros, zeros + 2,
         np.array(boxes, np.float32), TrackGroups.of(ids),
     )  # fmt: skip
@@ -253,7 +251,7 @@ def test_strangers_of_one_video_are_elsewhere_in_the_picture() -> None:
     whole, part, beside = [10, 10, 50, 90], [20, 40, 45, 60], [60, 10, 90, 90]
     values = np.array([1.0, 0.8, 0.3], np.float32)
     crops = hand_made_crops([1, 2, 3], [whole, part, beside])
-    assert _pooled_strangers(crops, values, 0) == pytest.approx([0.3])
+    assert pooled_strangers(crops, values, 0) == pytest.approx([0.3])
 
 
 def calibrated_by_itself(library: panorama.Library, folder: Path) -> tuple[Calibration, ...]:
@@ -349,7 +347,7 @@ def test_a_calibration_of_what_is_no_number_is_refused(text: str, told: str, tmp
 
 def test_a_target_that_so_few_examples_cannot_support_is_told() -> None:
     """It was accepted without a word, though WITH PRECISION of less was refused on the same library."""
-    pairs = _Pairs(SAME[:68], STRANGER[:68], 0, 200)
+    pairs = Pairs(SAME[:68], STRANGER[:68], 0, 200)
     (told,) = _report(1, pairs, PLAIN, 0.9999, 0.0, None).warnings
     assert told.startswith("the target was a precision of 0.9999, but 68 examples of this library support at")
     assert "at most 0.956, with 95% confidence" in told

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from panorama.query.matching.kinship import Places
-from panorama.query.matching.scoring import Sought, TrackGroups, TrackRows, score_tracks
+from panorama.query.matching.scoring import Sought, score_tracks
+from panorama.query.matching.track_rows import TrackGroups, TrackRows
 
 RNG = np.random.default_rng(0)
 DIM, CROPS, TRACKS = 16, 48, 16

@@ -22,8 +22,8 @@ from panorama.query.shorthands.branches import MAX_BRANCHES
 from panorama.query.shorthands.space import PREDICATES
 from panorama.query.sql.rewrite import Rewriter
 from panorama.query.sql.rewritten import Rewritten
-from panorama.query.text.dialect import tokenize
 from panorama.query.text.extensions import find_extensions
+from panorama.query.text.tokens import tokenize
 
 FIXTURES = Path(__file__).parent / "fixtures"
 REWRITTEN = sorted(

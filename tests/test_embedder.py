@@ -65,8 +65,6 @@ def test_one_exit_alone_is_that_exit_of_all(net: PanoramaNet) -> None:
     for number in range(1, EXITS + 1):
         np.testing.assert_allclose(net.embed(some, exit=number), whole[number - 1], atol=1e-6)
     np.testing.assert_allclose(net.embed(some), whole[-1], atol=1e-6)
-    np.testing.assert_allclose(net.deepen(some, from_exit=1), whole[1:], atol=1e-6)
-    assert net.deepen(some, from_exit=EXITS).shape == (0, 4, net.dim)
 
 
 def test_a_picture_has_the_same_vector_alone_and_in_more_than_a_batch(net: PanoramaNet) -> None:

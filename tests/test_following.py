@@ -17,7 +17,7 @@ from panorama.query.matching.matches import ACCEPTED, Matches
 from panorama.query.shorthands.plan import Query
 from panorama.query.sql.places_sql import places_from_files, tracks_to_follow
 from panorama.query.sql.rewrite import Rewriter
-from panorama.query.text.dialect import tokenize
+from panorama.query.text.tokens import tokenize
 
 NAMES = ("ant", "bee")
 SEGMENTS = ((1, "c"), (2, "a"), (3, "b"), (2, "copy of a"))

@@ -6,8 +6,9 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import cv2
 import numpy as np
 import pytest
 from fakes import ColoredThings, Thing, write_film
-from indexing_samples import SETTINGS, Counting, files_of, films, index
+from indexing_samples import SETTINGS, Counting, files_of, films, index, one_thread
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -52,14 +53,16 @@ def test_progress_that_is_kept_stays_what_was_told(tmp_path: Path, monkeypatch: 
         kept.append(now)
         told.append((now.frames, now.crops, dict(now.stage_seconds)))
 
-    index(tmp_path / "library", [film], side_by_side=False, hooks=Hooks(on_progress=hear))
+    with one_thread():
+        index(tmp_path / "library", [film], hooks=Hooks(on_progress=hear))
     assert [(now.frames, now.crops, now.stage_seconds) for now in kept] == told
     assert len({now.crops for now in kept}) > 1 and kept[-1].frames == 300
 
 
 def test_one_thread_and_many_write_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = films(tmp_path / "films")
-    one = index(tmp_path / "one", [folder], side_by_side=False)
+    with one_thread():
+        one = index(tmp_path / "one", [folder])
     assert [f.status for f in one] == ["indexed"] * 5 and sum(f.tracks for f in one) >= 8
     expected = files_of(tmp_path / "one")
     assert len(expected) == 25
@@ -102,12 +105,13 @@ def test_the_shipped_models_write_the_same_bytes_on_a_busy_machine(tmp_path: Pat
         while not over.wait(0.001):
             sum(range(200_000))
 
-    def run(name: str, **options: object) -> dict[str, str]:
-        outcomes = index(tmp_path / name, [folder], proposer=proposer, embedder=embedder, **options)
+    def run(name: str) -> dict[str, str]:
+        outcomes = index(tmp_path / name, [folder], proposer=proposer, embedder=embedder)
         assert sum(f.crops for f in outcomes) > 3
         return files_of(tmp_path / name)
 
-    expected = run("alone", side_by_side=False)
+    with one_thread():
+        expected = run("alone")
     assert len(expected) == 3 * 7  # frames, tracks, boxes, crops and vectors at three exits
     burner = threading.Thread(target=burn)
     burner.start()
@@ -135,18 +139,15 @@ def test_short_videos_share_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, cv2.error])
-@pytest.mark.parametrize("side_by_side", [False, True])
+@pytest.mark.parametrize("threads", [one_thread, nullcontext])
 def test_a_defect_that_one_file_brings_out_costs_only_that_file(
-    tmp_path: Path, side_by_side: bool, error: type[Exception]
+    tmp_path: Path, threads: Callable[[], AbstractContextManager[None]], error: type[Exception]
 ) -> None:
     for name, color in (("a", "red"), ("b", "yellow"), ("c", "blue")):
         write_film(tmp_path / f"{name}.mp4", [Thing(color, 0, 10)], frames=12)
-    outcomes = index(
-        tmp_path / "library",
-        [tmp_path / f"{n}.mp4" for n in "abc"],
-        proposer=Counting(fails=error),
-        side_by_side=side_by_side,
-    )
+    paths, proposer = [tmp_path / f"{n}.mp4" for n in "abc"], Counting(fails=error)
+    with threads():
+        outcomes = index(tmp_path / "library", paths, proposer=proposer)
     assert [f.status for f in outcomes] == ["indexed", "failed", "indexed"]
     assert f"unexpected {error.__name__}: shapes differ" in str(outcomes[1].note)
     with Store.open(tmp_path / "library") as store:
@@ -154,9 +155,11 @@ def test_a_defect_that_one_file_brings_out_costs_only_that_file(
         assert store.info().counts["segments"] == 2
 
 
-@pytest.mark.parametrize("side_by_side", [False, True])
+@pytest.mark.parametrize("threads", [one_thread, nullcontext])
 def test_tracks_that_cannot_be_split_cost_only_their_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side_by_side: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    threads: Callable[[], AbstractContextManager[None]],
 ) -> None:
     """The batch was repeated for the others when their crops were gone, and the whole `index` ended."""
 
@@ -169,7 +172,8 @@ def test_tracks_that_cannot_be_split_cost_only_their_file(
     monkeypatch.setattr(stages, "split_tracks", split)
     for name, color in (("a", "red"), ("b", "blue"), ("c", "red")):
         write_film(tmp_path / "films" / f"{name}.mp4", [Thing(color, 0, 10)], frames=12 + ord(name))
-    outcomes = index(tmp_path / "library", [tmp_path / "films"], side_by_side=side_by_side)
+    with threads():
+        outcomes = index(tmp_path / "library", [tmp_path / "films"])
     assert [f.status for f in outcomes] == ["indexed", "failed", "indexed"]
     assert "unexpected ValueError: odd track" in str(outcomes[1].note)
     with Store.open(tmp_path / "library") as store:

@@ -29,6 +29,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "content": frozenset({"errors"}),
     "threads": frozenset({"errors", "arguments"}),
     "waits": frozenset(),
+    "joining": frozenset(),
     "pictures": frozenset({"errors", "lines"}),
     "frames": frozenset({"errors"}),
     "regions": frozenset({"errors", "frames"}),
@@ -39,7 +40,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
             *("pictures", "frames", "regions"),
         }
     ),
-    "store": frozenset({"errors", "lines", "commands", "waits", "whole_files", "frames", "regions"}),
+    "store": frozenset(
+        {"errors", "lines", "commands", "waits", "joining", "whole_files", "frames", "regions"}
+    ),
     # The query engine gets the embedder passed in: it knows the interface, not the models.
     "query": frozenset(
         {"errors", "lines", "commands", "values", "arguments", "frames", "regions", "store", "models.base"}

@@ -12,9 +12,9 @@ import pytest
 from sqlglot.tokens import Token
 
 from panorama.query.text import guard
-from panorama.query.text.dialect import tokenize
 from panorama.query.text.extensions import find_extensions
 from panorama.query.text.remarks import least
+from panorama.query.text.tokens import tokenize
 
 COUNT = 1_000
 

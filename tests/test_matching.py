@@ -16,7 +16,8 @@ from panorama.query.matching.kinship import Places
 from panorama.query.matching.matcher import AlbumMatcher
 from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest, side_by_side
 from panorama.query.matching.said import Said
-from panorama.query.matching.scoring import DENIED, SAME_PICTURE, Sought, TrackRows, score_tracks
+from panorama.query.matching.scoring import DENIED, SAME_PICTURE, Sought, score_tracks
+from panorama.query.matching.track_rows import TrackRows
 from panorama.query.matching.whole import Recalled, Whole
 
 SHALLOW = Calibration(0.5, 20.0, 0.2, 0.9, 0.0)
@@ -424,7 +425,8 @@ TILTED = [0.8, 0.0, 0.6]
 def test_each_view_of_a_picture_is_compared_and_the_picture_is_named() -> None:
     album = seen_twice((unit(0.2), unit(0.1)), (unit(1.0), TILTED), negative=(False, False))
     sought = Sought.of(album, "thing", np.zeros((0, 3), np.float32))
-    assert (sought.exemplars, len(sought.positive), len(sought.negative)) == (2, 5, 0)
+    assert sought.exemplar_ids.tolist() == [100, 100, 101, 101]
+    assert (len(sought.positive), len(sought.negative)) == (5, 0)
     table = Table(np.arange(1), np.array([7]), np.array([TILTED], np.float32))
     (found,) = score_tracks([sought], table, TrackRows.of(table.track_ids), np.arange(1), None)
     assert found.normalised[0] == pytest.approx(1.0) and found.exemplar_ids.tolist() == [101]

@@ -221,9 +221,12 @@ def test_all_boxes_judge_where_none_is_of_the_pictures_that_the_proposer_is_judg
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        ("one.png,1,2,x,4", r"a box of one.png is not four numbers: x1 1, y1 2, x2 x, y2 4"),
+        (
+            "one.png,1,2,x,4",
+            r"a box of one.png is four numbers of pixels, got x1 = '1', y1 = '2', x2 = 'x', y2 = '4'",
+        ),
         ("one.png,9,2,3,4", r"a box of one.png has no area"),
-        ("one.png,1,2,nan,4", r"a box of one.png has no area"),
+        ("one.png,1,2,nan,4", r"a box of one.png is four numbers of pixels, got .*'nan'"),
         ("one.png,1,2,,4", r"line 3 has no x2"),
         ("one.png,1,2", r"line 3 has no x2 and no y2"),
     ],

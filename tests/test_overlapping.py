@@ -18,8 +18,8 @@ from panorama.album.forgetting import SHOWN_CROPS, Seen
 from panorama.crops import encode_jpeg
 from panorama.opening import open_library
 from panorama.store import Store
-from panorama.store.catalog import album
-from panorama.store.catalog.album import Going
+from panorama.store.catalog import album, erasures
+from panorama.store.catalog.erasures import Going
 
 Box = tuple[float, float, float, float]
 View = tuple[float, Box]
@@ -135,7 +135,8 @@ def test_what_an_older_version_noted_is_erased(store) -> None:
         tx.run("INSERT INTO meta (key, value) VALUES ('forgetting 1', '[7, 5]')")
     assert store.being_forgotten("cat").track_ids.tolist() == [5, 7]
     assert not len(store.being_forgotten("cat").crop_ids)
-    album.note(store._place, "cat", Going.of([5], [9, 8]))
+    with store._place.catalog.write() as tx:
+        erasures.note(tx, album.id_of(tx, "cat"), Going.of([5], [9, 8]))
     assert store.being_forgotten("cat").crop_ids.tolist() == [8, 9]
 
 

@@ -21,7 +21,8 @@ from panorama.query.matching.kinship import Places
 from panorama.query.matching.matcher import AlbumMatcher
 from panorama.query.matching.matches import Matches, MatchRequest
 from panorama.query.matching.said import Said
-from panorama.query.matching.scoring import DENIED, SAME_PICTURE, TrackRows
+from panorama.query.matching.scoring import DENIED, SAME_PICTURE
+from panorama.query.matching.track_rows import TrackRows
 from panorama.store import Album
 from panorama.store.vectors.index import VectorIndex
 from panorama.store.vectors.vector_cache import prints_of

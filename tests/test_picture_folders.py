@@ -422,7 +422,7 @@ def test_a_folder_that_is_read_otherwise_since_is_indexed_anew_and_keeps_its_tim
     for number, left in enumerate([10, 50, 10, 50]):
         deep(folder, f"IMG_{number}.tiff", heat(left))
     with monkeypatch.context() as before:
-        before.setattr("panorama.video.find._read_by", lambda folder, names: b"")
+        before.setattr("panorama.video.digests._read_by", lambda folder, names: b"")
         before.setattr("panorama.video.pictures.unscaled_pixels", cut_to_eight)
         index(library, [folder, trap(tmp_path / "plain", 4)])
     with panorama.open(library) as opened:

@@ -95,29 +95,31 @@ def jittered(items: Iterator[int]) -> Generator[int, None, None]:
         yield item
 
 
-@pytest.mark.parametrize("side_by_side", [False, True])
-def test_the_order_is_that_of_the_source_whatever_the_threads_do(side_by_side: bool) -> None:
-    stages = [Stage("jitter", jittered), Stage("double", doubled, 1), Stage("pair", in_pairs, 3)]
-    assert list(Line(range(9), stages, side_by_side)) == [2, 10, 18, 26, 16]
+@pytest.mark.parametrize("joins", [False, True])
+def test_the_order_is_that_of_the_source_whatever_the_threads_do(joins: bool) -> None:
+    stages = [
+        Stage("jitter", jittered),
+        Stage("double", doubled, 1, joins),
+        Stage("pair", in_pairs, 3, joins),
+    ]
+    assert list(Line(range(9), stages)) == [2, 10, 18, 26, 16]
 
 
-@pytest.mark.parametrize("side_by_side", [False, True])
+@pytest.mark.parametrize("joins", [False, True])
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_an_error_of_any_stage_reaches_the_caller_and_ends_all_threads(
-    place: int, side_by_side: bool
-) -> None:
+def test_an_error_of_any_stage_reaches_the_caller_and_ends_all_threads(place: int, joins: bool) -> None:
     def broken(items: Iterator[int]) -> Generator[int, None, None]:
         for item in items:
             if item > 3:
                 raise LookupError("no more")
             yield item
 
-    stages = [Stage(name, doubled, 1) for name in "abc"]
-    stages[place] = Stage("broken", broken, 1)
+    stages = [Stage(name, doubled, 1, joins) for name in "abc"]
+    stages[place] = Stage("broken", broken, 1, joins)
     before = threading.active_count()
     taken: list[int] = []
     with pytest.raises(LookupError, match="no more"):
-        for item in Line(iter(range(10_000)), stages, side_by_side):
+        for item in Line(iter(range(10_000)), stages):
             taken.append(item)
     assert len(taken) < 10
     assert threading.active_count() == before
@@ -243,8 +245,8 @@ def test_an_error_of_the_source_reaches_the_caller() -> None:
         list(Line(source(), [Stage("double", doubled)]))
 
 
-@pytest.mark.parametrize("side_by_side", [False, True])
-def test_leaving_early_ends_all_threads_and_closes_the_stages(side_by_side: bool) -> None:
+@pytest.mark.parametrize("joins", [False, True])
+def test_leaving_early_ends_all_threads_and_closes_the_stages(joins: bool) -> None:
     closed: list[str] = []
 
     def closing_stage(items: Iterator[int]) -> Generator[int, None, None]:
@@ -255,13 +257,10 @@ def test_leaving_early_ends_all_threads_and_closes_the_stages(side_by_side: bool
 
     before = threading.active_count()
     endless = iter(int, 1)
-    with closing(
-        iter(Line(endless, [Stage("a", closing_stage), Stage("b", doubled)], side_by_side))
-    ) as items:
+    with closing(iter(Line(endless, [Stage("a", closing_stage), Stage("b", doubled, joins=joins)]))) as items:
         assert next(items) == 0
     assert threading.active_count() == before
-    if side_by_side:
-        assert closed == ["stage"]
+    assert closed == ["stage"]
 
 
 def test_no_more_is_made_than_the_queues_hold() -> None:
@@ -315,7 +314,7 @@ def test_the_meters_tell_who_waited(clock: Clock) -> None:
 
 
 def test_one_after_the_other_each_stage_is_timed_without_those_before_it(clock: Clock) -> None:
-    line = Line(range(10), [clock.working("slow", 2.0), Stage("double", doubled)], side_by_side=False)
+    line = Line(range(10), [clock.working("slow", 2.0), Stage("double", doubled, joins=True)])
     list(line)
     assert (line.meters[0].busy, line.meters[1].busy) == (20.0, 0.0)
 

@@ -14,7 +14,7 @@ from panorama.errors import QueryError
 from panorama.query.engine import Engine
 from panorama.query.matching.matches import MatchRequest
 from panorama.query.sql.plain_tree import read_statement, sources_of
-from panorama.query.text.dialect import tokenize
+from panorama.query.text.tokens import tokenize
 
 
 def requests(engine: Engine) -> list[MatchRequest]:

@@ -14,7 +14,7 @@ from panorama.query.engine import Engine
 from panorama.query.handed import by_entity
 from panorama.query.sql.plain import plain_entities
 from panorama.query.sql.plain_tree import read_statement
-from panorama.query.text.dialect import tokenize
+from panorama.query.text.tokens import tokenize
 
 
 @pytest.fixture(scope="module")

@@ -83,8 +83,8 @@ def test_a_graph_is_worked_out_as_onnx_has_it() -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"wanted": "unneeded"}, "a layer 'Softmax'; known are Add, Concat"),
-        ({"wanted": "lower"}, "a layer 'Split'; known are Add, Concat"),
+        ({"wanted": "unneeded"}, "a layer 'Softmax'; supported are Add, Concat"),
+        ({"wanted": "lower"}, "a layer 'Split'; supported are Add, Concat"),
         ({"pads": [0, 0, 1, 1]}, r"padded unevenly, by \[0, 0, 1, 1\]"),
         ({"mode": "linear"}, "twice their size, by nearest"),
     ],

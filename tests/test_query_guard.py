@@ -19,7 +19,7 @@ from query_samples import make_engine, make_library
 from panorama.errors import QueryError
 from panorama.query.engine import Engine
 from panorama.query.text.calls import TABLE_FUNCTIONS, refuse_calls
-from panorama.query.text.dialect import tokenize
+from panorama.query.text.tokens import tokenize
 
 
 @pytest.fixture(scope="module")

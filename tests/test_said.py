@@ -24,7 +24,8 @@ from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN, Match
 from panorama.query.matching.on_terms import match_on_terms
 from panorama.query.matching.promises import Evidence
 from panorama.query.matching.said import Said
-from panorama.query.matching.scoring import DENIED, Sought, TrackRows, score_tracks
+from panorama.query.matching.scoring import DENIED, Sought, score_tracks
+from panorama.query.matching.track_rows import TrackRows
 from panorama.query.shorthands.terms import Contract
 from panorama.store.files.sorted_rows import BOX
 from panorama.store.scenes import seen_tracks

@@ -118,13 +118,19 @@ def test_what_is_wrong_in_a_recipe_is_told_before_any_view_is_made(
     [
         ("labelled-csv", "file,class\na.jpg,cup\n", r"lacks the column source, identity, which source 'zoo'"),
         ("labelled-csv", "", r"lacks .*; its first line names nothing"),
-        ("labelled-csv", "file,source,class,identity\na.jpg,zoo\n", r"line 2: the row ends before class, id"),
+        ("labelled-csv", "file,source,class,identity\na.jpg,zoo\n", r"line 2 has no class and no identity"),
+        ("labelled-csv", "file,source,class,identity\na.jpg,zoo,,class\n", r"line 2 has no class; complete"),
         ("labelled-csv", "file,source\xff", r"t\.csv cannot be read as CSV in UTF-8"),
         ("boxes-csv", "file,x1,y1,x2,y2\n", r"lacks the column class"),
         (
             "boxes-csv",
             "file,class,x1,y1,x2,y2\na.jpg,cup,1,2,wide,4\n",
             r"box of a\.jpg is four .*'wide'",
+        ),
+        (
+            "boxes-csv",
+            "file,class,x1,y1,x2,y2\na.jpg,cup,1,2,1,4\n",
+            r"box of a\.jpg has no area: x1 = '1', .*must hold",
         ),
     ],
 )

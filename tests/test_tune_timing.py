@@ -126,7 +126,7 @@ def test_a_burst_of_other_work_is_waited_out_by_timing_once_more(tuned: Callable
     assert (report.profile.settings, report.rejected, report.doubt) == (CHEAP, None, None)
     assert report.profile.measured_speed == pytest.approx(1)
     assert {t.settings: t.runs for t in report.trials}[CHEAP] == 1 + 2 * TURNS
-    assert told[-1] == "measured otherwise than predicted; timing once more ..."
+    assert told[-1] == "the measured speeds contradict the predicted ones; timing once more ..."
 
 
 def test_a_choice_that_is_faster_but_not_as_predicted_is_kept_and_doubted(

@@ -27,8 +27,8 @@ from panorama.query.matching.matcher import AlbumMatcher, VectorSource
 from panorama.query.matching.matches import BAND_NAMES
 from panorama.query.matching.promises import evidence_for
 from panorama.query.result.result import Result
-from panorama.query.text.dialect import tokenize
 from panorama.query.text.statements import DescribeEntity, EntityStatement, ShowEntities, parse_statement
+from panorama.query.text.tokens import tokenize
 from panorama.store import Snapshot, Store
 from panorama.store.scenes.places import PlaceTables
 from panorama.threads import Threads, products_alone

@@ -33,6 +33,7 @@ DECIDING = (
     "panorama.query.matching.passes",
     "panorama.query.matching.cost",
     "panorama.query.matching.scoring",
+    "panorama.query.matching.track_rows",
     "panorama.query.matching.said",
     "panorama.query.matching.decide",
     "panorama.query.matching.category",

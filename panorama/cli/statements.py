@@ -13,8 +13,8 @@ import click
 from panorama.answering.answerer import entity_statement
 from panorama.commands import command
 from panorama.errors import PanoramaError, QueryError, UnknownEntity, UsageError
-from panorama.query.text.dialect import tokenize
 from panorama.query.text.statements import ForgetEntity
+from panorama.query.text.tokens import tokenize
 
 STDIN = "-"
 """The name of standard input, as an argument and as a file."""

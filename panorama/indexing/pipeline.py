@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from panorama.store.files.joining import join
+from panorama.joining import join
 
 AUTOGROUP = Path("/proc/self/autogroup")
 NICENESS = 5
@@ -118,12 +118,11 @@ class Line:
     """A row of stages; iterate over it, in the caller's thread, to get the items of the last stage.
 
     Items stay in the order of the source, whatever the threads do. So a stage whose output depends only on
-    the items taken so far gives the same results with threads and without.
+    the items taken so far gives the same results however the stages share threads.
 
     Args:
         source: the items for the first stage.
         stages: the stages, in order.
-        side_by_side: run the stages in threads; otherwise all run in the caller's thread.
         wait: called by each stage before each item; here work pauses to let queries run.
         leave: called if the threads are stopped early, before they are joined. It must make a stage return
             that waits for something elsewhere.
@@ -136,14 +135,12 @@ class Line:
         self,
         source: Iterable[Any],
         stages: Sequence[Stage],
-        side_by_side: bool = True,
         wait: Callable[[], None] = lambda: None,
         leave: Callable[[], None] = lambda: None,
     ) -> None:
         self._leave = leave
         self._source = source
         self._stages = stages
-        self._side_by_side = side_by_side
         self._wait = wait
         self.meters = [Meter(stage.name) for stage in stages]
         begins = [place for place, stage in enumerate(stages) if not place or not stage.joins]
@@ -154,11 +151,6 @@ class Line:
 
     def __iter__(self) -> Generator[Any, None, None]:
         """The items of the last stage; leaving the loop early, for any reason, ends every stage."""
-        if self._side_by_side:
-            return self._threaded()
-        return self._chained(range(len(self._stages)), self._waited(self._source, self.meters[0]))
-
-    def _threaded(self) -> Generator[Any, None, None]:
         for number, places in enumerate(self._groups):
             name = f"panorama {self._stages[places[0]].name}"
             self._threads.append(threading.Thread(target=self._work, args=(number,), name=name, daemon=True))

@@ -51,7 +51,6 @@ def index_paths(
     indexer: Indexer,
     found: Found,
     hooks: Hooks | None = None,
-    side_by_side: bool = True,
     kept: Kept | None = None,
 ) -> IndexReport:
     """Index what `find_videos` found; a video is committed when it and those before it are done.
@@ -59,7 +58,6 @@ def index_paths(
     An interrupt keeps the videos committed so far and leaves no trace of unfinished ones.
 
     Args:
-        side_by_side: run the stages in threads; the segments are the same, byte for byte, without.
         kept: which videos stay as they are; None for only those with the indexer's settings.
     """
     hooks = hooks or Hooks()
@@ -81,7 +79,7 @@ def index_paths(
         embedded = 0
         if len(store.snapshot().unembedded(indexer.embedder.hash)):
             embedded = embed(on_damage=damaged.append)
-        outcomes = run.run(side_by_side)
+        outcomes = run.run()
         damaged.clear()  # the run may have made some of these crops again; tell what is left
         embedded += embed(on_damage=damaged.append)
     files, told = (*nothing.files, *outcomes), unread_examples(store, indexer.embedder)
@@ -154,7 +152,7 @@ class _Run:
         """By name, the recording times set by hand of videos whose files now hold something else."""
         return self._intake.by_hand
 
-    def run(self, side_by_side: bool) -> list[FileOutcome]:
+    def run(self) -> list[FileOutcome]:
         """Index everything in the order found.
 
         Files on which other processes were working come later, and after these the files that are indexed
@@ -162,11 +160,11 @@ class _Run:
         """
         self._intake.moved = follow_renames(self._store, self._found)
         self._tell_anew()
-        self._rounds(list(enumerate(self._found.videos)), side_by_side)
+        self._rounds(list(enumerate(self._found.videos)))
         while self._intake.later:
             self._indexer, left = self._intake.later.popitem()
             self._intake.by(self._indexer)
-            self._rounds(left, side_by_side)
+            self._rounds(left)
         return self._outcomes
 
     def _tell_anew(self) -> None:
@@ -179,17 +177,17 @@ class _Run:
         if by:
             self._hooks.on_anew(len(by), sum(indexer is not self._indexer for indexer in by))
 
-    def _rounds(self, left: list[tuple[int, FoundVideo]], side_by_side: bool) -> None:
+    def _rounds(self, left: list[tuple[int, FoundVideo]]) -> None:
         while left:
-            self._pass(left, side_by_side)
+            self._pass(left)
             left = [(one.number, one.video) for one in self._intake.elsewhere]
             # This process holds no claim now, so no process waits for it in turn.
             others = f"another process is indexing {len(self._intake.elsewhere)} of these videos"
             self._claims.wait_for([one.claim for one in self._intake.elsewhere], others)
 
-    def _pass(self, files: list[tuple[int, FoundVideo]], side_by_side: bool) -> None:
+    def _pass(self, files: list[tuple[int, FoundVideo]]) -> None:
         self._before = {}
-        self._line = self._indexer.line(self._intake.begin(files), side_by_side, self._gate.wait)
+        self._line = self._indexer.line(self._intake.begin(files), self._gate.wait)
         try:
             with closing(iter(self._line)) as items:
                 for item in items:

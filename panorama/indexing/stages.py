@@ -97,9 +97,7 @@ class Indexer:
         told = {"propose": network_facts(self.proposer), "embed": network_facts(self.embedder)}
         return {stage: facts for stage, facts in told.items() if facts is not None}
 
-    def line(
-        self, jobs: Iterable[Any], side_by_side: bool = True, wait: Callable[[], None] = lambda: None
-    ) -> Line:
+    def line(self, jobs: Iterable[Any], wait: Callable[[], None] = lambda: None) -> Line:
         """The stages in a row: turns jobs into parcels and passes other items through, in order."""
         together = self.work.threads.cores < CORES_TO_PART
         stages = (
@@ -110,7 +108,7 @@ class Indexer:
             Stage("crop", self._crop, joins=together),
             Stage("embed", self._embed, 8, joins=together),
         )
-        return Line(jobs, stages, side_by_side, wait, self._give_up)
+        return Line(jobs, stages, wait, self._give_up)
 
     def _give_up(self) -> None:
         """Abandon all work in progress in the networks, including loading them."""

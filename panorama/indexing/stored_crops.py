@@ -77,7 +77,7 @@ def unread_examples(store: Store, embedder: Embedder) -> tuple[str, ...]:
 def _unread(example: Exemplar, has_vectors: bool, model: str) -> str:
     picture, source, entity = map(one_line, (str(example.picture), example.source, example.entity))
     state = "cannot be read" if example.picture.exists() else "is missing"
-    left = f"has only its earlier, fewer vectors of {model}"
+    left = f"still has its earlier vectors of {model}, for fewer views"
     if not has_vectors:
         left = f"has no vectors of {model}, so nothing is compared with it"
     return (

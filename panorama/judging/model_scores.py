@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import math
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +19,7 @@ from panorama.models.retrieval import at_most_per_label, retrieval_scores
 from panorama.models.training.copies import came_before
 from panorama.models.training.seen import SeenInTraining
 from panorama.models.training.split import LEARN
+from panorama.models.training.tables import BOX, boxes_of, rows_of
 
 MOST_PER_CLASS = 40
 STRANGERS = 150
@@ -30,8 +28,9 @@ BOXES = "boxes/boxes.csv"
 JUDGED_PICTURES = "val2017"
 """If file names of a table contain this, only these pictures judge: the others trained the proposer."""
 
-SIDES = ("x1", "y1", "x2", "y2")
-FORMS = f"{LABELS} (file, class) or {BOXES} (file, x1, y1, x2, y2)"
+FORMS = f"{LABELS} (file, class) or {BOXES} (file, {', '.join(BOX)})"
+WHO = "judging a model"
+"""What needs these tables, in errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ def judged_pictures(embedder: Embedder, data: Path) -> Judged:
     """
     seen = SeenInTraining.by(embedder.folder)
     rows = []
-    for row in _table(data / LABELS, ("file", "class")):
+    for row in rows_of(data / LABELS, ("file", "class"), WHO):
         source, label = row.get("source") or "", row["class"]
         kept = row["held"] != LEARN if row.get("held") else seen.keeps(source, label)
         if kept and (row.get("identity") or "class") == "class":
@@ -177,9 +176,7 @@ def proposals(proposer: Proposer, data: Path) -> ProposalScore:
         UsageError: the table is missing or holds no box, or a box is malformed.
         BadImage: a picture cannot be read.
     """
-    boxes: dict[str, list[list[float]]] = defaultdict(list)
-    for row in _table(data / BOXES, ("file", *SIDES)):
-        boxes[row["file"]].append(_box(row, data / BOXES))
+    boxes = boxes_of(data / BOXES, WHO)
     named = {file: found for file, found in boxes.items() if JUDGED_PICTURES in file} or boxes
     if not named:
         raise UsageError(f"{data / BOXES} names no picture")
@@ -191,34 +188,6 @@ def proposals(proposer: Proposer, data: Path) -> ProposalScore:
     truth: list[NDArray[np.floating]] = [np.array(b, np.float32) for b in named.values()]
     sizes = [(p.shape[1], p.shape[0]) for p in pictures]
     return ProposalScore(proposal_recall(truth, found, sizes), len(pictures), 1000 * seconds / len(pictures))
-
-
-def _box(row: dict[str, str], path: Path) -> list[float]:
-    told = ", ".join(f"{name} {row[name]}" for name in SIDES)
-    try:
-        x1, y1, x2, y2 = (float(row[name]) for name in SIDES)
-    except (TypeError, ValueError) as exc:
-        raise UsageError(f"{path}: a box of {row['file']} is not four numbers: {told}") from exc
-    if not (x1 < x2 < math.inf and y1 < y2 < math.inf and min(x1, y1) > -math.inf):
-        raise UsageError(f"{path}: a box of {row['file']} has no area: {told}; x1 < x2 and y1 < y2 must hold")
-    return [x1, y1, x2, y2]
-
-
-def _table(path: Path, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            missing = set(columns) - set(reader.fieldnames or ())
-            if missing:
-                raise UsageError(f"{path} lacks the columns {', '.join(sorted(missing))}")
-            for row in reader:
-                if lacking := [name for name in columns if not row[name]]:
-                    raise UsageError(f"{path}, line {reader.line_num} has no {' and no '.join(lacking)}")
-                yield row
-    except OSError as exc:
-        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
-    except (UnicodeDecodeError, csv.Error) as exc:
-        raise UsageError(f"{path} is not CSV in UTF-8: {exc}") from exc
 
 
 def _picture(path: Path) -> NDArray[np.uint8]:

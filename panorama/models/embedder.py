@@ -124,10 +124,6 @@ class PanoramaNet(Embedder):
         number = self._check(self.exits if exit is None else exit)
         return self._run(images, first=number, last=number)[0]
 
-    def deepen(self, images: Sequence[Image], from_exit: int) -> NDArray[np.float32]:
-        """Vectors at all exits past `from_exit`: (exits - from_exit, B, dim) float32."""
-        return self._run(images, first=self._check(from_exit) + 1, last=self.exits)
-
     def rest_by(self, rest: Callable[[], None]) -> None:
         """Set a function to call between layers or, in 8 bits, between some pictures."""
         self.network.rest_by(rest)
@@ -144,9 +140,7 @@ class PanoramaNet(Embedder):
 
     def _run(self, images: Sequence[Image], first: int, last: int) -> NDArray[np.float32]:
         """Vectors of exits `first` to `last`, in batches."""
-        out = np.zeros((max(0, last - first + 1), len(images), self.dim), np.float32)
-        if not len(out):
-            return out
+        out = np.zeros((last - first + 1, len(images), self.dim), np.float32)
         learned = self.learned_dim
         waiting: list[tuple[slice, Sequence[Any]]] = []
         for start in range(0, len(images), BATCH):

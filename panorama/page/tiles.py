@@ -12,7 +12,7 @@ from panorama.album.seen_pictures import crops_taken, picture_digest
 from panorama.cameras.listed_videos import unshowable
 from panorama.errors import EntityError
 from panorama.query.result.result import Result
-from panorama.query.text.dialect import texts_in
+from panorama.query.text.tokens import texts_in
 from panorama.shown.hit_facts import HitFacts
 from panorama.shown.hits import Hit, hits_of, sifted
 from panorama.shown.track_boxes import TrackBoxes

@@ -34,7 +34,6 @@ from panorama.query.sql.rewrite import Rewriter
 from panorama.query.sql.rewritten import Rewritten
 from panorama.query.stopping import QueryStopped, Stopper, check_stopped
 from panorama.query.text.calls import refuse_calls
-from panorama.query.text.dialect import tokenize
 from panorama.query.text.extensions import find_extensions
 from panorama.query.text.guard import check_single_select, readable, refuse_by_name
 from panorama.query.text.parameters import (
@@ -48,6 +47,7 @@ from panorama.query.text.parameters import (
 )
 from panorama.query.text.remarks import refuse_lists, refuse_numbers, refuse_zones, remarks, zones_lost
 from panorama.query.text.statements import EntityStatement, ShowEntities, parse_statement
+from panorama.query.text.tokens import tokenize
 
 
 class Engine:

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 
 from panorama import waits
+from panorama.joining import join
 from panorama.store.catalog.database import write_errors
-from panorama.store.files.joining import join
 from panorama.store.files.locks import FileLock, remove_dead
 from panorama.store.files.permissions import may
 

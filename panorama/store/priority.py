@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from panorama.store.files.joining import join
+from panorama.joining import join
 from panorama.store.files.locks import open_lock
 from panorama.store.files.opened import Opened
 

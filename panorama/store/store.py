@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from panorama.errors import LibraryDamaged, LibraryWriteError, NotYetErased
 from panorama.store import opening, priority
-from panorama.store.catalog import album, recorded, seen, settings, sightings, videos
+from panorama.store.catalog import album, erasures, recorded, seen, settings, sightings, videos
 from panorama.store.catalog import zones as shapes
-from panorama.store.catalog.album import Exemplar, Going, NewExemplar
+from panorama.store.catalog.album import Exemplar, NewExemplar
 from panorama.store.catalog.database import write_errors
+from panorama.store.catalog.erasures import Going
 from panorama.store.catalog.recorded import Recorded, RecordedRow
 from panorama.store.catalog.settings import AuditRow, Change, ModelRow
 from panorama.store.catalog.videos import KnownFile, VideoRow
@@ -328,7 +329,7 @@ class Store:
     def being_forgotten(self, entity: str) -> Going:
         """What an interrupted erasure of an entity was to erase; nothing without one."""
         with self._place.catalog.read() as tx:
-            return album.noted(tx, entity)
+            return erasures.noted(tx, album.id_of(tx, entity))
 
     def overlapping(self, track_ids: NDArray[np.int64], alike: NDArray[np.int64]) -> Overlapping:
         """The crops of other tracks that show the same place at the same time as some tracks."""

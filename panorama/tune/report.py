@@ -70,7 +70,7 @@ class TuneReport:
 
     @property
     def doubt(self) -> str | None:
-        """A line if settings measured otherwise than predicted, and what to do about it; else None.
+        """A line if measured speeds contradict the predicted ones, and what to do about it; else None.
 
         Only settings that were timed in turn count: the others were run once, at different moments.
         """
@@ -147,7 +147,7 @@ class TuneReport:
                 f"the default's {usual.loss:.1%}"
             )
         if self.profile.settings == USUAL:
-            return "this is the default: no setting that does less answers as well on this sample"
+            return "this is the default: no setting that does less work answers as well on this sample"
         predicted = self.model.speed(self.profile.settings) / self.model.speed(USUAL)
         measured = self.profile.measured_speed / usual.measured_speed
         return (

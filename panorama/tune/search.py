@@ -218,10 +218,10 @@ class _Bench:
         """
         self.loss(settings)
         self.loss(USUAL)
-        self._tell(f"timing {describe(settings)} in turn with the default and what predicts both ...")
+        self._tell(f"timing {describe(settings)} in turn with the default and the runs that predict both ...")
         self._take_turns(settings)
         if not self._is_borne_out(settings):
-            self._tell("measured otherwise than predicted; timing once more ...")
+            self._tell("the measured speeds contradict the predicted ones; timing once more ...")
             self._take_turns(settings)
         profile, usual = self._profile(settings), self._profile(USUAL)
         if settings == USUAL or self.trials[settings].gains_on(self.trials[USUAL]):

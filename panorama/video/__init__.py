@@ -3,18 +3,8 @@
 Import `panorama.video.clip`, which writes clips, separately: it loads PyAV, which most commands do not need.
 """
 
-from panorama.video.find import (
-    VIDEO_SUFFIXES,
-    Found,
-    FoundVideo,
-    check_name,
-    check_same,
-    content_hash,
-    content_sample,
-    find_videos,
-    goes_on,
-    is_gone,
-)
+from panorama.video.digests import check_same, content_hash, content_sample, goes_on
+from panorama.video.find import VIDEO_SUFFIXES, Found, FoundVideo, check_name, find_videos, is_gone
 from panorama.video.gate import ChangeGate, GateResult
 from panorama.video.marks import FileMark, file_state
 from panorama.video.motion import MotionProposer

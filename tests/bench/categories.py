@@ -36,7 +36,8 @@ from panorama.models.weights import read_recipe
 from panorama.query.matching.category import CATEGORY_REACH
 from panorama.query.matching.decide import Calibration, bands
 from panorama.query.matching.matches import ACCEPTED
-from panorama.query.matching.scoring import Sought, TrackRows, Vectors, score_tracks
+from panorama.query.matching.scoring import Sought, Vectors, score_tracks
+from panorama.query.matching.track_rows import TrackRows
 from panorama.store import Album
 
 EXAMPLES = (1, 2, 3, 5, 10)

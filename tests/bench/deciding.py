@@ -29,7 +29,7 @@ from panorama.models.weights import read_recipe
 from panorama.query.matching.decide import COHORT_NEIGHBOURS, POOL_QUANTILE, Calibration, bands, crop_scores
 from panorama.query.matching.kinship import Places, settle
 from panorama.query.matching.matches import ACCEPTED
-from panorama.query.matching.scoring import TrackGroups
+from panorama.query.matching.track_rows import TrackGroups
 
 EVAL = "eval"
 CHOOSING = ("sample", "clips", "pictures")

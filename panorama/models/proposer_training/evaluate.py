@@ -21,7 +21,7 @@ from panorama.models.proposer_training.sources import (
     read_numbered,
     read_rgb,
 )
-from panorama.models.training.tables import BOX, box_of, rows_of
+from panorama.models.training.tables import boxes_of
 from panorama.regions import Regions, iou
 
 Propose = Callable[[Sequence[Image]], list[Regions]]
@@ -42,11 +42,8 @@ class Judging:
 
 def judging_pictures(data: Path) -> Judging:
     """The val2017 pictures in boxes/, with their boxes; unreadable ones are left out."""
-    found: dict[str, list[list[float]]] = {}
-    for row in rows_of(path := data / "boxes" / "boxes.csv", ("file", *BOX), WHO):
-        if "val2017" in row["file"]:
-            found.setdefault(row["file"], []).append(list(box_of(row, path)))
-    pictures = {file: read_rgb(data / file) for file in sorted(found)}
+    found = boxes_of(data / "boxes" / "boxes.csv", WHO)
+    pictures = {file: read_rgb(data / file) for file in sorted(found) if "val2017" in file}
     kept = {file: picture for file, picture in pictures.items() if picture is not None}
     return Judging(list(kept.values()), [np.array(found[file], np.float32) for file in kept])
 

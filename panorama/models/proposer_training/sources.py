@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from panorama.errors import ModelError
 from panorama.json_text import parsed_json
 from panorama.models.proposer_training.cutouts import from_plain_background, from_polygon, from_segmentation
-from panorama.models.training.tables import BOX, box_of, rows_of
+from panorama.models.training.sources import shrink
+from panorama.models.training.tables import boxes_of, rows_of
 from panorama.whole_files import write_whole
 
 PERMITTED_CLIPS = ("bottles", "bunny", "chaplin", "flies", "flower", "friday", "highway", "nasa", "robot")
@@ -284,9 +285,7 @@ def read_images(data: Path) -> dict[str, list[str]]:
 
 def read_boxes(data: Path) -> dict[str, NDArray[np.float32]]:
     """The labelled pictures that may be trained on, and their boxes in pixels of the stored file."""
-    found: dict[str, list[list[float]]] = {}
-    for row in rows_of(path := data / "boxes" / "boxes.csv", ("file", *BOX), WHO):
-        found.setdefault(row["file"], []).append(list(box_of(row, path)))
+    found = boxes_of(data / "boxes" / "boxes.csv", WHO)
     return {file: np.array(found[file], np.float32) for file in permitted(found)}
 
 
@@ -342,12 +341,3 @@ def read_numbered(path: Path, numbers: Iterable[int]) -> dict[int, Picture]:
     if absent:
         raise ModelError(f"{path} has no frame {absent[0]}")
     return found
-
-
-def shrink(picture: Picture, side: int) -> Picture:
-    """The picture with its long side at most `side` pixels."""
-    factor = side / max(picture.shape[:2])
-    if factor >= 1.0:
-        return picture
-    size = (max(1, round(picture.shape[1] * factor)), max(1, round(picture.shape[0] * factor)))
-    return cv2.resize(picture, size, interpolation=cv2.INTER_AREA)

@@ -87,7 +87,7 @@ class Graph:
                 continue
             if node.op_type not in LAYERS:
                 raise ModelError(
-                    f"a teacher with a layer {node.op_type!r}; known are {', '.join(sorted(LAYERS))}"
+                    f"the teacher has a layer {node.op_type!r}; supported are {', '.join(sorted(LAYERS))}"
                 )
             needed.update(filter(None, node.input))  # an omitted input has no name
             facts = {a.name: helper.get_attribute_value(a) for a in node.attribute}

@@ -128,7 +128,7 @@ def boxes_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
     Left out are files whose path contains `without`, and classes in `without_classes`.
 
     Raises:
-        UsageError: the table cannot be read, lacks a column, or has a box that is none.
+        UsageError: the table cannot be read, lacks a column or value, or has a box that is none.
         BadImage: a file cannot be read as a picture.
     """
     items: list[Item] = []

@@ -20,15 +20,8 @@ from panorama.query.matching.kinship import Whereabouts
 from panorama.query.matching.ledger import note_dropped, note_ways
 from panorama.query.matching.matches import MatchRequest
 from panorama.query.matching.said import Said
-from panorama.query.matching.scoring import (
-    Exemplars,
-    Scored,
-    Sought,
-    TrackRows,
-    Vectors,
-    by_others,
-    score_tracks,
-)
+from panorama.query.matching.scoring import Exemplars, Scored, Sought, Vectors, by_others, score_tracks
+from panorama.query.matching.track_rows import TrackRows
 from panorama.store.files.schema import segment_of
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from panorama.query.result.kinds import duration
+from panorama.query.text.quoting import quote_name
 
 _MIDNIGHT = {"us": 86_400_000_000, "ns": 86_400_000_000_000}
 """24:00:00 by unit of time; Arrow turns it into Python's 0:00."""
@@ -106,7 +107,7 @@ def _of_texts(kind: pa.DataType) -> str:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return f"{_of_texts(kind.value_type)}[]"
     if pa.types.is_struct(kind):
-        fields = ('"' + field.name.replace('"', '""') + '" ' + _of_texts(field.type) for field in kind)
+        fields = (f"{quote_name(field.name)} {_of_texts(field.type)}" for field in kind)
         return f"STRUCT({', '.join(fields)})"
     return "VARCHAR"
 

@@ -42,7 +42,7 @@ from panorama.query.shorthands.time_rules import (
     overlap_times,
     split_negated,
 )
-from panorama.query.text.dialect import meant_text
+from panorama.query.text.meant_texts import meant_text
 from panorama.query.text.quoting import quote_text
 
 _TEXT_COLUMNS = frozenset({"entity", "video", "band", "camera"})

@@ -14,8 +14,9 @@ from panorama.query.shorthands.conditions import And, Condition, Leaf, Not, Or, 
 from panorama.query.shorthands.plan import Query, Target
 from panorama.query.shorthands.space import columns_read
 from panorama.query.shorthands.terms import Contract
-from panorama.query.text.dialect import Sequenced, meant_text
+from panorama.query.text.dialect import Sequenced
 from panorama.query.text.extensions import Extension
+from panorama.query.text.meant_texts import meant_text
 
 UNIT_SECONDS = {
     "MILLISECOND": 0.001,

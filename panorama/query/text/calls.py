@@ -8,7 +8,7 @@ from itertools import pairwise, zip_longest
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError
-from panorama.query.text.dialect import tokenize
+from panorama.query.text.tokens import tokenize
 
 TABLE_FUNCTIONS = frozenset(
     {

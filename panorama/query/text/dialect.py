@@ -1,20 +1,19 @@
-"""The text of a statement in DuckDB's SQL with Panorama's extensions comes in; tokens and trees go out."""
+"""Tokens of a statement in DuckDB's SQL with Panorama's extensions come in; trees of shorthands go out."""
 
 from __future__ import annotations
 
 import math
-import re
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokens import Token, Tokenizer, TokenType
+from sqlglot.errors import ParseError
+from sqlglot.tokens import Token, TokenType
 
-from panorama.errors import QueryError, UsageError
+from panorama.errors import QueryError
 from panorama.query.text.extensions import AFTER_TARGET, TAIL, Extension, is_name
-from panorama.query.text.quoting import quote_text
+from panorama.query.text.meant_texts import QUOTE_TWICE
 
 _BETWEEN_MOMENTS = ("FOLLOWED", "BEFORE", "DURING", "OVERLAPS")
 _BEFORE_OPERAND = ("AND", "OR", "NOT", "WHERE", "IS", "(", ",")
@@ -42,7 +41,7 @@ class Panorama(DuckDB):
 
         KEYWORDS = {k: v for k, v in DuckDB.Tokenizer.KEYWORDS.items() if k != "OVERLAPS"}  # noqa: RUF012
         # sqlglot takes whatever lies between two dollar signs for the tag of a quoted text: in $a,$b the tag
-        # would be "a,". So only $$ is known here; `_tokenizer` adds the tags that a statement has.
+        # would be "a,". So only $$ is known here; `tokens.tokenize` adds the tags that a statement has.
         HEREDOC_STRINGS = []  # noqa: RUF012
         RAW_STRINGS = ["$$"]  # noqa: RUF012
         SINGLE_TOKENS = {**DuckDB.Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER}  # noqa: RUF012
@@ -217,168 +216,6 @@ class Panorama(DuckDB):
                 )
             interval.meta["span"] = (first.start, self._prev.end + 1)
             return interval
-
-
-_TAG = r"\$[A-Za-z_\x80-\U0010ffff][0-9A-Za-z_\x80-\U0010ffff]*\$"
-"""The tag that begins and ends a text in DuckDB, as in $tag$it's$tag$."""
-
-
-def _tokenizer(sql: str) -> Tokenizer:
-    """A tokenizer that knows the tags of the dollar-quoted texts in `sql`."""
-    tags = dict.fromkeys(re.findall(f"(?=({_TAG}))", sql))
-    if not tags:
-        return Panorama.Tokenizer(dialect=Panorama())
-
-    class Tagged(Panorama.Tokenizer):
-        RAW_STRINGS = [*Panorama.Tokenizer.RAW_STRINGS, *tags]  # noqa: RUF012
-
-    return Tagged(dialect=Panorama())
-
-
-def tokenize(sql: str) -> list[Token]:
-    """The statement's tokens; every kind of quoted text is a STRING.
-
-    Raises:
-        UsageError: `sql` is not a string.
-        QueryError: a string, a quoted name or a comment is not closed, or it is doubtful where one begins.
-    """
-    if not isinstance(sql, str):
-        raise UsageError(f"a query is SQL as text, got {type(sql).__name__} {sql!r:.40}")
-    try:
-        tokens = _tokenizer(sql).tokenize(sql)
-        if _INVISIBLE.search(sql):
-            tokens = _tokenizer(sql).tokenize(_with_blanks(sql, tokens))
-    except TokenError as exc:
-        place = _unclosed(sql)
-        message = "a string, a quoted name or a comment that begins here does not end"
-        if place is not None and sql[place] == "'":
-            message = f"{message}; {QUOTE_TWICE}"
-        raise QueryError(
-            message if place is not None else f"the statement cannot be read: {exc}", sql, place
-        ) from exc
-    joined = _joined_parameters(tokens)
-    _refuse_doubtful_tags(joined, sql)
-    return joined
-
-
-_IN_NAMES = re.compile(r"[0-9A-Za-z_\x1c-\x1f]|[^\x00-\x7f]")
-"""What DuckDB takes for a part of a name; some of it is a blank to Python."""
-
-
-def _refuse_doubtful_tags(tokens: list[Token], sql: str) -> None:
-    """Raise if DuckDB may see the beginning of a dollar-quoted text elsewhere: it could hide a call.
-
-    A tag that is not ASCII is read as a parameter here. Behind a letter, or behind a blank that is none to
-    DuckDB, the tag may be the rest of a name.
-    """
-    for token in tokens:
-        text = token.token_type == TokenType.STRING and sql[token.start] == "$"
-        parameter = token.token_type == TokenType.PARAMETER and "$" in token.text[1:]
-        if parameter or (text and _IN_NAMES.match(sql[max(token.start - 1, 0) : token.start])):
-            raise QueryError(
-                "a text in dollar signs begins behind a blank with $$ or a tag of ASCII letters, digits"
-                " and _, as in $tag$it's$tag$",
-                sql,
-                token.start,
-            )
-
-
-_INVISIBLE = re.compile("[\u200b\u2060\ufeff]")
-"""Characters without a width, which DuckDB takes for blanks and sqlglot for letters."""
-
-
-def _with_blanks(sql: str, tokens: list[Token]) -> str:
-    """The statement with blanks for these characters, except in quotes; as long as before."""
-    quoted = (*_QUOTED, TokenType.STRING, TokenType.IDENTIFIER)
-    pieces, end = [], 0
-    for token in tokens:
-        if token.token_type in quoted:
-            pieces += [_INVISIBLE.sub(" ", sql[end : token.start]), sql[token.start : token.end + 1]]
-            end = token.end + 1
-    return "".join([*pieces, _INVISIBLE.sub(" ", sql[end:])])
-
-
-def texts_in(sql: str) -> list[str]:
-    """The quoted texts of a statement, in order; raises as `tokenize` does."""
-    return [token.text for token in tokenize(sql) if token.token_type == TokenType.STRING]
-
-
-QUOTE_TWICE = "a single quote inside a text is written twice, 'it''s'"
-
-
-def single_quotes(word: str) -> str:
-    """The advice for a word where a text is meant."""
-    text = quote_text(word)
-    return f"Put text in single quotes, {text}; a bare word, or one in double quotes, is a column"
-
-
-_WORD = re.compile(r"\w+(?:[-./]+\w+)*")
-_CURLY = ("‘’", "„“", "“”", "«»")
-"""Typographic quotes that word processors use instead of straight ones."""
-_COMPARED = re.compile(r"(=|<>|\bI?LIKE)\s*$", re.IGNORECASE)
-
-
-def meant_text(sql: str, position: int | None, name: str, compared: bool = False) -> str:
-    """A hint if an unknown name is compared with something: a text may have been meant. '' otherwise.
-
-    Args:
-        position: of the name in `sql`.
-        name: as SQL reads it; gate/blue-van.mp4 without quotes is gate divided by blue minus van.mp4.
-        compared: whether the name is known to be compared with a text.
-    """
-    at = 0 if position is None else position
-    found = next((word for word in _WORD.finditer(sql) if word.start() <= at < word.end()), None)
-    if not compared and not _COMPARED.search(sql[: found.start() if found else at]):
-        return ""
-    word = found.group() if found else ""
-    curly = next(
-        (f"; {pair[0]} and {pair[1]} are not single quotes" for pair in _CURLY if set(sql) & set(pair)), ""
-    )
-    return f". {single_quotes(word if set(word) & set('-./') else name.strip(''.join(_CURLY)))}{curly}"
-
-
-_QUOTES = re.compile(
-    rf"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|(?<!\w)(\$\$|{_TAG}).*?\1", re.DOTALL
-)
-
-
-def _unclosed(sql: str) -> int | None:
-    """Position of the first quote or comment that is not closed."""
-    rest = _QUOTES.sub(lambda found: " " * len(found.group()), sql)
-    found = re.search(rf"['\"]|/\*|(?<!\w)(?:\$\$|{_TAG})", rest)
-    return found.start() if found else None
-
-
-def _joined_parameters(tokens: list[Token]) -> list[Token]:
-    """Join `$` and the name right after it into one token, and `?` and its number into the `$1` it means."""
-    joined: list[Token] = []
-    for token in chain.from_iterable(map(_as_duckdb_reads, tokens)):
-        last = joined[-1] if joined else None
-        dollar = last is not None and last.text == "$" and last.token_type == TokenType.PARAMETER
-        counted = last is not None and last.token_type == TokenType.PLACEHOLDER and token.text.isdigit()
-        if last is not None and (dollar or counted) and token.start == last.end + 1:
-            text = f"${token.text}"
-            joined[-1] = Token(TokenType.PARAMETER, text, last.line, last.col, last.start, token.end)
-        else:
-            joined.append(token)
-    return joined
-
-
-_QUOTED = (TokenType.RAW_STRING, TokenType.BYTE_STRING, TokenType.NATIONAL_STRING)
-"""The kinds of $$text$$, e'text' and n'text'; to DuckDB each is a text like any other."""
-
-
-def _as_duckdb_reads(token: Token) -> tuple[Token, ...]:
-    """Split `?::`, one operator in other dialects, into a parameter and a cast; make quoted texts STRINGs."""
-    if token.token_type in _QUOTED:
-        return (Token(TokenType.STRING, token.text, token.line, token.col, token.start, token.end),)
-    if token.token_type != TokenType.QDCOLON:
-        return (token,)
-    mark, cast = token.start, token.start + 1
-    return (
-        Token(TokenType.PLACEHOLDER, "?", token.line, token.col - 2, mark, mark),
-        Token(TokenType.DCOLON, "::", token.line, token.col, cast, token.end),
-    )
 
 
 def parse_shorthand(tokens: list[Token], extension: Extension, sql: str) -> exp.Expr:

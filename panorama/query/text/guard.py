@@ -13,9 +13,10 @@ from panorama.query.handed.relations import RELATION_COLUMNS, RELATIONS, SCHEMA,
 from panorama.query.shorthands.clock import is_daytime
 from panorama.query.shorthands.plan import Query, columns_to_add
 from panorama.query.sql.unions import sides_hint
-from panorama.query.text.dialect import meant_text, tokenize
 from panorama.query.text.extensions import TARGETS, Layout
+from panorama.query.text.meant_texts import meant_text
 from panorama.query.text.next_steps import next_step
+from panorama.query.text.tokens import tokenize
 
 _REFUSED = {
     *("ALTER", "ANALYZE", "ATTACH", "BEGIN", "CALL", "CHECKPOINT", "COMMENT", "COMMIT", "COPY", "CREATE"),

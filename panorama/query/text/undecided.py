@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from panorama.lines import counted
 from panorama.query.handed.relations import MATCHED_COLUMNS
 from panorama.query.text.advised import UNCERTAIN, uncertain_of
-from panorama.query.text.dialect import tokenize
 from panorama.query.text.extensions import find_extensions
+from panorama.query.text.tokens import tokenize
 
 NOT_REJECTED = "band <> 'rejected'"
 _WITHOUT_BAND = re.compile(r"\b(NOT[ (]+ENTITY|ENTITY[ )]+IS NULL|FOLLOWED BY|BEFORE|DURING|OVERLAPS)\b")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import time
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,9 +16,8 @@ from numpy.typing import NDArray
 
 from panorama.commands import command, command_of
 from panorama.errors import BadImage, EntityError, LibraryWriteError, UnknownEntity, no_entity
-from panorama.store.catalog import seen, settings
+from panorama.store.catalog import erasures, seen, settings
 from panorama.store.catalog.database import Transaction, write_errors
-from panorama.store.catalog.decoded import Column
 from panorama.store.files.layout import Place, write_atomically
 from panorama.store.files.own_names import check_no_link, picture_file
 from panorama.store.files.permissions import check_folder
@@ -59,16 +57,6 @@ WHERE (SELECT count(*) FROM exemplar_vectors v
        WHERE v.exemplar_id = x.exemplar_id AND v.model_hash = :model_hash AND v.views >= :views) < :exits
 ORDER BY x.exemplar_id
 """
-
-_NOTED = "SELECT value FROM meta WHERE key = 'forgetting ' || :entity"
-_NOTE = """
-INSERT INTO meta (key, value) VALUES ('forgetting ' || :entity, :going)
-ON CONFLICT (key) DO UPDATE SET value = excluded.value
-"""
-_DROP_NOTE = "DELETE FROM meta WHERE key = 'forgetting ' || :entity"
-_GOING = Column(
-    "meta.value", lambda _, held: Going.decoded(json.loads(held)), "the key 'forgetting {}'".format
-)
 
 Vectors = Mapping[tuple[str, int], NDArray[np.float32]]
 """The vectors (V, dim) of the views of one picture, by (model_hash, exit)."""
@@ -213,7 +201,7 @@ def add_album(
 def _find_or_make(tx: Transaction, name: str, known: bool | None) -> int:
     """The id of an entity, see `add_album`: another process may have made or dropped it a moment ago."""
     if known:
-        return _find(tx, name)
+        return id_of(tx, name)
     found = tx.scalar(_ENTITY, name=name)
     if found is not None and known is False:
         raise _taken(name)
@@ -338,7 +326,7 @@ def exemplars(tx: Transaction, root: Path, entity: str) -> list[Exemplar]:
     Raises:
         UnknownEntity: there is no such entity.
     """
-    return [_exemplar(row, root) for row in tx.rows(_EXEMPLARS_OF, entity=_find(tx, entity))]
+    return [_exemplar(row, root) for row in tx.rows(_EXEMPLARS_OF, entity=id_of(tx, entity))]
 
 
 def entity_names(tx: Transaction) -> list[str]:
@@ -355,7 +343,7 @@ def rename_entity(place: Place, entity: str, new: str) -> None:
     """
     name = check_name(new)
     with place.catalog.write() as tx:
-        entity_id = _find(tx, entity)
+        entity_id = id_of(tx, entity)
         holder = tx.scalar(_ENTITY, name=name)
         if holder is not None and holder != entity_id:
             raise _taken(name)
@@ -366,7 +354,7 @@ def rename_entity(place: Place, entity: str, new: str) -> None:
 def set_category(place: Place, entity: str, category: bool) -> None:
     """Set whether an entity stands for any of its kind; UnknownEntity if there is no such entity."""
     with place.catalog.write() as tx:
-        tx.run(_SET_CATEGORY, entity=_find(tx, entity), category=int(category))
+        tx.run(_SET_CATEGORY, entity=id_of(tx, entity), category=int(category))
         tx.bump("album")
 
 
@@ -413,70 +401,22 @@ def forget_entity(place: Place, entity: str, detail: str = "") -> None:
 
 
 def _delete(tx: Transaction, root: Path, entity: str) -> list[Path]:
-    entity_id = _find(tx, entity)
+    entity_id = id_of(tx, entity)
     pictures = [picture_file(root, row.picture) for row in tx.rows(_PICTURES_OF, entity=entity_id)]
     for folder in {picture.parent for picture in pictures}:
         check_folder(root, folder)
     tx.run(_DROP_ENTITY, entity=entity_id)
-    tx.run(_DROP_NOTE, entity=entity_id)
+    erasures.drop(tx, entity_id)
     tx.bump("album")
     return pictures
 
 
-@dataclass(frozen=True, slots=True)
-class Going:
-    """Whose stored pictures and vectors are erased with an entity.
-
-    Attributes:
-        track_ids: (T,) int64, ascending: tracks that lose all of them.
-        crop_ids: (C,) int64, ascending: single crops of other tracks.
-    """
-
-    track_ids: NDArray[np.int64]
-    crop_ids: NDArray[np.int64]
-
-    @classmethod
-    def of(
-        cls, track_ids: Sequence[int] | NDArray[np.int64], crop_ids: Sequence[int] | NDArray[np.int64]
-    ) -> Going:
-        """From ids in any order."""
-        return cls(*(np.unique(np.asarray(ids, np.int64)) for ids in (track_ids, crop_ids)))
-
-    @classmethod
-    def decoded(cls, held: Any) -> Going:
-        """From its JSON value; older versions noted a list of tracks."""
-        return cls.of(held, []) if isinstance(held, list) else cls.of(held["tracks"], held["crops"])
-
-    def encoded(self) -> dict[str, list[int]]:
-        """As a JSON value."""
-        return {"tracks": self.track_ids.tolist(), "crops": self.crop_ids.tolist()}
-
-    def with_others(self, others: Going) -> Going:
-        """These and others."""
-        return Going(np.union1d(self.track_ids, others.track_ids), np.union1d(self.crop_ids, others.crop_ids))
-
-    def __bool__(self) -> bool:
-        return bool(len(self.track_ids) or len(self.crop_ids))
-
-
-def noted(tx: Transaction, entity: str) -> Going:
-    """What an interrupted erasure of an entity was to erase; nothing without one.
+def id_of(tx: Transaction, entity: str) -> int:
+    """The id of an entity.
 
     Raises:
         UnknownEntity: there is no such entity.
     """
-    entity_id = _find(tx, entity)
-    held = tx.scalar(_NOTED, entity=entity_id)
-    return Going.of([], []) if held is None else _GOING.one(tx, entity_id, held)
-
-
-def note(place: Place, entity: str, going: Going) -> None:
-    """Note what is about to be erased with an entity; the note is deleted with the entity."""
-    with place.catalog.write() as tx:
-        tx.run(_NOTE, entity=_find(tx, entity), going=json.dumps(going.encoded()))
-
-
-def _find(tx: Transaction, entity: str) -> int:
     found = tx.scalar(_ENTITY, name=check_name(entity))
     if found is None:
         raise UnknownEntity(no_entity(entity, entity_names(tx)))

@@ -12,9 +12,9 @@ import contextlib
 
 from panorama.commands import command
 from panorama.errors import LibraryWriteError
-from panorama.store.catalog import album
-from panorama.store.catalog.album import Going
+from panorama.store.catalog import album, erasures
 from panorama.store.catalog.database import left_by
+from panorama.store.catalog.erasures import Going
 from panorama.store.files.layout import Place
 from panorama.store.files.own_names import pictures_in
 from panorama.store.files.permissions import check_folder, check_rewritable
@@ -34,7 +34,7 @@ def erase_with(place: Place, entity: str, going: Going | None) -> Going | None:
         LibraryDamaged, LibraryWriteError: a file cannot be read or written; the same call continues.
     """
     with place.catalog.read() as tx:
-        begun = album.noted(tx, entity)
+        begun = erasures.noted(tx, album.id_of(tx, entity))
         pictures = album.exemplars(tx, place.root, entity)
     if going is None and not begun:
         return None
@@ -42,7 +42,8 @@ def erase_with(place: Place, entity: str, going: Going | None) -> Going | None:
     check_rewritable(place)
     for folder in {exemplar.picture.parent for exemplar in pictures}:
         check_folder(place.root, folder)
-    album.note(place, entity, going)
+    with place.catalog.write() as tx:
+        erasures.note(tx, album.id_of(tx, entity), going)
     rewrite.erase_pictures(place, going)
     return going
 

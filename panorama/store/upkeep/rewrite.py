@@ -21,8 +21,8 @@ from panorama import waits
 from panorama.commands import command
 from panorama.errors import LibraryDamaged, LibraryWriteError
 from panorama.store.catalog import sightings
-from panorama.store.catalog.album import Going
 from panorama.store.catalog.database import Transaction, left_by, write_errors
+from panorama.store.catalog.erasures import Going
 from panorama.store.files.layout import Place
 from panorama.store.files.locks import FileLock
 from panorama.store.files.lost import ListedFile
