@@ -254,7 +254,8 @@ def test_a_library_of_before_learns_the_times_without_being_indexed_again(
 ) -> None:
     run("index", trap(tmp_path / "trap"), "--model", "color-bands", *BERLIN)
     with sqlite3.connect(tmp_path / "panorama-library" / "catalog.sqlite") as catalog:
-        catalog.execute("ALTER TABLE videos DROP COLUMN picture_offsets")
+        for column in ("picture_offsets", "own_time_from", "own_time_zone", "own_camera_from"):
+            catalog.execute(f"ALTER TABLE videos DROP COLUMN {column}")
         catalog.execute("UPDATE meta SET value = '13' WHERE key = 'schema_version'")
     asked = ("query", "SELECT frames, clock ORDER BY frame LIMIT 4", "--format", "json")
     assert clocks(run(*asked).json) == ["01 10:00:00"] * 4, "as before"

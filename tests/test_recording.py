@@ -17,7 +17,7 @@ from fakes import ColoredThings, Thing, write_film
 
 import panorama
 from panorama.cameras.naming import folder_camera
-from panorama.cameras.recording import RecordingRule
+from panorama.cameras.recording_rule import RecordingRule
 from panorama.errors import UsageError
 from panorama.indexing.outcomes import Hooks
 from panorama.store import Recorded, RecordedRow, Store

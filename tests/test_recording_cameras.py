@@ -10,7 +10,7 @@ import pytest
 from fakes import ColoredThings, Thing, write_film
 
 import panorama
-from panorama.cameras.recording import RecordingRule
+from panorama.cameras.recording_rule import RecordingRule
 from panorama.indexing.outcomes import Hooks
 
 FORMER, LATTER = (RecordingRule(zone="UTC", camera_from=text) for text in ("{camera}-*", "{camera}_*"))
@@ -114,7 +114,8 @@ def test_cameras_in_a_library_of_before_are_those_of_the_rule_that_it_keeps(
     library.index(folder, recording=LATTER)
     library.close()
     with sqlite3.connect(library.path / "catalog.sqlite") as catalog:
-        for column in ("camera_from", "picture_offsets"):
+        own = ("own_time_from", "own_time_zone", "own_camera_from")
+        for column in ("camera_from", "picture_offsets", *own):
             catalog.execute(f"ALTER TABLE videos DROP COLUMN {column}")
         catalog.execute("UPDATE meta SET value = '12' WHERE key = 'schema_version'")
     library = panorama.open(library.path)

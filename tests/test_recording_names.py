@@ -12,7 +12,7 @@ from clips import write_taken
 from fakes import write_film
 
 from panorama.cameras.naming import NamePattern, usual_stamp
-from panorama.cameras.recording import RecordingRule, local_zone
+from panorama.cameras.recording_rule import RecordingRule, local_zone
 from panorama.errors import UsageError, VideoOpenError
 from panorama.pictures.exif import exif_of_jpeg, taken_at
 from panorama.store import Recorded

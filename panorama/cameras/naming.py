@@ -19,7 +19,7 @@ from panorama.errors import UsageError
 from panorama.lines import composed
 
 NONE, METADATA, NAME = "none", "metadata", "name"
-"""Sources of times other than a pattern; see `panorama.cameras.recording.RecordingRule`."""
+"""Sources of times other than a pattern; see `panorama.cameras.recording_rule.RecordingRule`."""
 
 BY_HAND = "hand"
 """Source of a time that somebody set for one video; rules do not change it."""

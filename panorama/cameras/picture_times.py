@@ -19,7 +19,7 @@ from panorama.store.catalog.recorded import zone_named
 from panorama.video import picture_taken, pictures_in
 
 if TYPE_CHECKING:
-    from panorama.cameras.recording import RecordingRule
+    from panorama.cameras.recording_rule import RecordingRule
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from panorama.commands import command
 from panorama.lines import counted, some
 
 if TYPE_CHECKING:
-    from panorama.cameras.recording import RecordingRule
+    from panorama.cameras.recording_rule import RecordingRule
 
 
 @dataclass(frozen=True, slots=True)
