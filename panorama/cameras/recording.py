@@ -8,11 +8,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path, PurePath
 
+from panorama.cameras.daily_cameras import daily_cameras
 from panorama.cameras.naming import BY_HAND, METADATA, Told, folder_camera, told_by, without_camera
 from panorama.cameras.picture_times import (
     PictureTimes,
     dated_pictures,
     has_gaps,
+    have_exif,
     is_backwards,
     named_pictures,
     names_in,
@@ -88,7 +90,7 @@ def apply_rule(
 
     Args:
         fresh: videos that are new in the library, None for all: a new folder that shares its camera with
-            another folder is reported once, and so are names that look like times.
+            another folder is reported once, and so are days as cameras, and times that nobody asked for.
         bare: the result of `bare_folders`; folders whose videos get their camera are removed from it.
         naming: what is named for these videos now; they keep it. If no times are named, only cameras change.
     """
@@ -100,8 +102,16 @@ def apply_rule(
         joined = _without_camera(store, [row.name for row in joined])
     if fresh is not None and set(fresh).isdisjoint(report.unread):
         report = replace(report, unread=())
-    told = by.camera_from == FOLDER and (fresh is None or bool(fresh))
-    return replace(report, shared=shared_cameras(store.recorded(), fresh)) if told else report
+    if fresh is not None and not fresh:
+        return report
+    if by.time_from == NOT_NAMED and (naming is None or not naming.times):
+        untold = [row for row in rows if row.recorded.own.time_from is None]
+        new = [row for row in untold if fresh is None or row.name in fresh]
+        report = replace(report, exif=have_exif(store, new, zone_named(by.zone)))
+    if by.camera_from != FOLDER:
+        return report
+    known = store.recorded()
+    return replace(report, shared=shared_cameras(known, fresh), daily=daily_cameras(known, fresh))
 
 
 def _by_rule(
