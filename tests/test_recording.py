@@ -382,7 +382,7 @@ def test_a_wrong_clock_is_put_right_for_all_videos_of_a_camera(
     for words, told in (
         (
             ("yard/b.mp4", "--first-at", "2026-03-01 10:00"),
-            "no wall-clock time to correct is known for: yard/b.mp4",
+            "no wall-clock time to correct is known for: yard/b.mp4; name only videos whose time is known,",
         ),
         (("--first-at", "2026-03-01 10:00"), "name the videos"),
         ((gate[0], "--first-at", "noon"), "a start is a date"),

@@ -36,6 +36,7 @@ from panorama.cameras.recording_rule import (
 from panorama.cameras.shared_cameras import shared_cameras
 from panorama.cameras.typed_start import typed_unix
 from panorama.cameras.unread import unread, usable
+from panorama.commands import command
 from panorama.errors import UsageError, VideoError
 from panorama.lines import counted, some
 from panorama.store import Recorded, RecordedRow, Store
@@ -330,7 +331,10 @@ def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> 
     times = {row.name: now.start_time_unix for row, now in known if now.start_time_unix is not None}
     unknown = [row.name for row, _ in known if row.name not in times]
     if unknown:
-        raise UsageError(f"no wall-clock time to correct is known for: {some(unknown)}")
+        raise UsageError(
+            f"no wall-clock time to correct is known for: {some(unknown)}; name only videos whose time is"
+            f" known, as {command('clock')} lists them, or set the time of these with --at"
+        )
     by_hand = [row.name for row, now in known if now.time_from == BY_HAND]
     if 0 < len(by_hand) < len(known):
         # Videos corrected before, of a camera that kept its wrong clock, would be moved a second time.
