@@ -19,8 +19,8 @@ def daily_cameras(
     """Cameras named by folders that differ only in a day, one of which has only fresh videos.
 
     Returns:
-        These cameras, and the pattern that gives most of their videos a camera without a day. None if there
-        are no such cameras, or no pattern fits.
+        These cameras, and the pattern that gives most of them, by their first videos, a camera without a
+        day. None if there are no such cameras, or no pattern fits.
     """
     videos: dict[str, list[RecordedRow]] = {}
     for row in known:
@@ -35,8 +35,7 @@ def daily_cameras(
         new = (fresh is None or all(row.name in fresh for row in videos[camera]) for camera in cameras)
         if len(cameras) > 1 and any(new):
             found += cameras
-    rows = [row for camera in found for row in videos[camera]]
-    fitting = Counter(pattern for row in rows for pattern in _patterns(row))
+    fitting = Counter(pattern for camera in found for pattern in _patterns(videos[camera][0]))
     return (tuple(found), fitting.most_common(1)[0][0]) if fitting else None
 
 
