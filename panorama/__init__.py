@@ -11,7 +11,7 @@ from panorama.systems import check_system
 if TYPE_CHECKING:
     from panorama.album.entities import Entity
     from panorama.answering.answerer import Verdict
-    from panorama.cameras.recording import RecordingRule
+    from panorama.cameras.recording_rule import RecordingRule
     from panorama.indexing.outcomes import Hooks
     from panorama.indexing.settings import IngestSettings
     from panorama.library import Library
@@ -39,7 +39,7 @@ _LAZY = {
     "IngestSettings": ("indexing.settings", "IngestSettings"),
     "Hooks": ("indexing.outcomes", "Hooks"),
     "Limits": ("query.handed.relations", "Limits"),
-    "RecordingRule": ("cameras.recording", "RecordingRule"),
+    "RecordingRule": ("cameras.recording_rule", "RecordingRule"),
 }
 
 

@@ -150,6 +150,7 @@ KINDS: dict[str, Kind] = {
     "start": Kind("a start is local time as text, '2026-03-01 10:00:00'", is_text),
     "first_start": Kind("a start is local time as text, '2026-03-01 10:00:00'", is_text),
     "times": _flag("times"),
+    "cameras": _flag("cameras"),
     "zone": Kind("a time zone is its IANA name as text, 'Europe/Berlin'", is_text),
     "video": Kind("a video is its name in the library or its path, as text or a Path", is_path),
     "name": NAME,

@@ -31,8 +31,8 @@ from panorama.zones import Zones, orphan_remarks
 # The query code and its engines load with the first query: indexing does not need them.
 if TYPE_CHECKING:
     from panorama.answering.answerer import Answering, Asked, Verdict
-    from panorama.cameras.recording import RecordingRule
     from panorama.cameras.recording_report import RecordingReport
+    from panorama.cameras.recording_rule import RecordingRule
     from panorama.indexing.outcomes import Hooks, IndexReport
     from panorama.indexing.settings import IngestSettings
     from panorama.indexing.stored_crops import OnDamage
@@ -166,7 +166,7 @@ class Library(LibraryAlbum):
     @property
     def recording(self) -> RecordingRule:
         """The rule that the library keeps for wall-clock times and cameras."""
-        from panorama.cameras.recording import remembered
+        from panorama.cameras.recording_rule import remembered
 
         return remembered(self._store if self._is_made else None)
 
@@ -179,24 +179,25 @@ class Library(LibraryAlbum):
         zone: str = "",
         first_start: str | None = None,
         times: bool = True,
+        cameras: bool = True,
     ) -> RecordingReport:
         """Set when videos were recorded, without reading them again: by a rule, a start or a first start.
 
         Args:
             videos: names or paths, None for all.
-            recording: a rule; the library keeps it if `videos` is None. Times set by hand stay.
+            recording: a rule, kept by the library if `videos` is None, else by these videos until another
+                is named for them or for all. Times set by hand stay.
             start: local time of the first frame of each of these videos, `2026-03-01 10:00:00`; '' makes it
                 unknown.
-            zone: time zone such as `Europe/Berlin`; '' for the videos' own zone, else the library's, else
-                that of this computer.
+            zone: IANA name; '' for the videos' own time zone, else the library's, else that of this computer.
             first_start: local time of the first frame of the earliest video, whose clock was wrong; the other
                 videos keep their distance from it.
-            times: False changes only cameras, and leaves all times as they are.
+            times, cameras: False leaves these as they are, and takes only the others from the rule.
         """
         from panorama.cameras.recording import date_videos
 
         names = None if videos is None else names_of(videos, self.listed())
-        return date_videos(self._store, names, recording, start, zone, first_start, times)
+        return date_videos(self._store, names, recording, start, zone, first_start, times, cameras)
 
     def remove_videos(self, videos: Sequence[File] | File) -> list[str]:
         """Remove videos, by name or path, all or none; the files stay. Returns the names removed.

@@ -20,7 +20,7 @@ from fakes import Thing, coloured_things, thing_picture, write_film, write_pictu
 import panorama
 from panorama.album.seen_pictures import picture_digest
 from panorama.arguments import TELL_THEMSELVES
-from panorama.cameras.recording import RecordingRule
+from panorama.cameras.recording_rule import RecordingRule
 from panorama.errors import BadBox, BadImage, EntityError, PanoramaError, QueryError, UnknownVideo, UsageError
 from panorama.indexing.outcomes import Hooks
 from panorama.indexing.profile import check_rate

@@ -11,7 +11,7 @@ import pytest
 from fakes import Thing, thing_picture, write_film
 
 import panorama
-from panorama.cameras.recording import RecordingRule
+from panorama.cameras.recording_rule import RecordingRule
 
 PAGE = (Path(__file__).parents[1] / "docs" / "clock.md").read_text("utf-8")
 VISITS, FOLLOWED = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)

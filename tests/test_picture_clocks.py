@@ -125,6 +125,24 @@ def test_a_moment_lasts_as_long_as_its_alarm(sql: str, trapped: Callable[..., li
     ]
 
 
+def test_a_clip_shows_no_picture_of_another_alarm(
+    trapped: Callable[..., list[Row]], run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """Alarms of two days were one clip, as they lie less than two seconds apart in the video."""
+    moments = "SELECT moments WHERE video = 'trap' AND entity IN ('red', 'blue')"
+    assert "4 clips written" in run("query", moments, "--clips", "clips").err
+    shown = {}
+    for path in (tmp_path / "clips").iterdir():
+        with panorama.video.open_video(path) as reader:
+            shown[path.stem] = len(list(reader.frames()))
+    assert shown == {
+        "trap-red-000000.00": 3,
+        "trap-red-000000.60": 2,  # the picture without a time may belong to it
+        "trap-blue-000000.00": 3,
+        "trap-blue-000001.00": 1,
+    }
+
+
 def test_what_followed_is_told_by_the_clock(trapped: Callable[..., list[Row]]) -> None:
     """Two pictures in a row were a fifth of a second apart, though they were taken on two days."""
     rows = trapped(
@@ -254,7 +272,8 @@ def test_a_library_of_before_learns_the_times_without_being_indexed_again(
 ) -> None:
     run("index", trap(tmp_path / "trap"), "--model", "color-bands", *BERLIN)
     with sqlite3.connect(tmp_path / "panorama-library" / "catalog.sqlite") as catalog:
-        catalog.execute("ALTER TABLE videos DROP COLUMN picture_offsets")
+        for column in ("picture_offsets", "own_time_from", "own_time_zone", "own_camera_from"):
+            catalog.execute(f"ALTER TABLE videos DROP COLUMN {column}")
         catalog.execute("UPDATE meta SET value = '13' WHERE key = 'schema_version'")
     asked = ("query", "SELECT frames, clock ORDER BY frame LIMIT 4", "--format", "json")
     assert clocks(run(*asked).json) == ["01 10:00:00"] * 4, "as before"

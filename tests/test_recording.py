@@ -17,7 +17,7 @@ from fakes import ColoredThings, Thing, write_film
 
 import panorama
 from panorama.cameras.naming import folder_camera
-from panorama.cameras.recording import RecordingRule
+from panorama.cameras.recording_rule import RecordingRule
 from panorama.errors import UsageError
 from panorama.indexing.outcomes import Hooks
 from panorama.store import Recorded, RecordedRow, Store
@@ -382,7 +382,7 @@ def test_a_wrong_clock_is_put_right_for_all_videos_of_a_camera(
     for words, told in (
         (
             ("yard/b.mp4", "--first-at", "2026-03-01 10:00"),
-            "no wall-clock time to correct is known for: yard/b.mp4",
+            "no wall-clock time to correct is known for: yard/b.mp4; name only videos whose time is known,",
         ),
         (("--first-at", "2026-03-01 10:00"), "name the videos"),
         ((gate[0], "--first-at", "noon"), "a start is a date"),

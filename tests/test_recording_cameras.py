@@ -10,7 +10,7 @@ import pytest
 from fakes import ColoredThings, Thing, write_film
 
 import panorama
-from panorama.cameras.recording import RecordingRule
+from panorama.cameras.recording_rule import RecordingRule
 from panorama.indexing.outcomes import Hooks
 
 FORMER, LATTER = (RecordingRule(zone="UTC", camera_from=text) for text in ("{camera}-*", "{camera}_*"))
@@ -114,7 +114,8 @@ def test_cameras_in_a_library_of_before_are_those_of_the_rule_that_it_keeps(
     library.index(folder, recording=LATTER)
     library.close()
     with sqlite3.connect(library.path / "catalog.sqlite") as catalog:
-        for column in ("camera_from", "picture_offsets"):
+        own = ("own_time_from", "own_time_zone", "own_camera_from")
+        for column in ("camera_from", "picture_offsets", *own):
             catalog.execute(f"ALTER TABLE videos DROP COLUMN {column}")
         catalog.execute("UPDATE meta SET value = '12' WHERE key = 'schema_version'")
     library = panorama.open(library.path)
@@ -123,3 +124,30 @@ def test_cameras_in_a_library_of_before_are_those_of_the_rule_that_it_keeps(
     assert cameras(library) == {"b/theft.mp4": "cam7", "a/cam8_100.mp4": "cam8", "b/front-001.mp4": "b"}
     library.index(folder, recording=FORMER)
     assert cameras(library) == {"b/theft.mp4": "b", "a/cam8_100.mp4": "a", "b/front-001.mp4": "front"}
+
+
+@pytest.mark.parametrize(
+    ("places", "pattern"),
+    [
+        (("2026-03-01/gate/DCIM/a", "2026-03-02/gate/DCIM/a"), "%Y-%m-%d/{camera}/**"),
+        (("20260301/gate/a", "20260302/gate/a"), "%Y%m%d/{camera}/**"),
+        (("gate/2026_03_01/a", "gate/2026_03_02/a"), "{camera}/%Y_%m_%d/**"),
+    ],
+)
+def test_cameras_that_differ_only_in_a_day_are_told(
+    library: panorama.Library, tmp_path: Path, places: tuple[str, ...], pattern: str
+) -> None:
+    """An archive of days had a camera of each day, so that nothing was counted by camera, without a word."""
+    for k, place in enumerate(places):
+        write_film(tmp_path / "rec" / f"{place}.mp4", [Thing("red", 0, 10)], frames=12 + k)
+    write_film(tmp_path / "rec" / "2026-03-01/yard/b.mp4", [Thing("red", 0, 10)], frames=20)
+    told = library.index(tmp_path / "rec").recording
+    assert told is not None
+    (line,) = told.lines()
+    first, second = (place.removesuffix("/a") for place in places)
+    assert line.startswith(f"2 cameras differ only in a day: {first}, {second}; ")
+    assert line.endswith(f"if each is one camera on all days: panorama clock --camera-from '{pattern}'")
+    again = library.index(tmp_path / "rec").recording
+    assert again is not None and not again.lines(), "told once"
+    library.date(recording=RecordingRule(zone="UTC", camera_from=pattern))
+    assert {cameras(library)[f"{place}.mp4"] for place in places} == {"gate"}

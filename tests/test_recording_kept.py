@@ -278,3 +278,61 @@ def test_without_data_of_zones_clocks_run_in_utc(
         assert run(*here, "query", sql, "--json").json == [{"video": "here.mp4"}]
     finally:
         zoneinfo.reset_tzpath(to=before)
+
+
+def test_what_is_named_for_some_videos_is_kept_for_them(run: Callable[..., Ran], tmp_path: Path) -> None:
+    """The next index gave them the library's zone, source and camera again, without a word."""
+    for k, name in enumerate(("gate/a_20260701-1000", "brook/b_20260701-1000", "brook/c_20260701-1000")):
+        write_film(tmp_path / "v" / f"{name}.mp4", [Thing("red", 0, 10)], frames=12 + k)
+    a, b, c = "gate/a_20260701-1000.mp4", "brook/b_20260701-1000.mp4", "brook/c_20260701-1000.mp4"
+    run("index", "v", "--model", "color-bands", "--time-from", "name", "--timezone", "Europe/Berlin")
+    summer = ("gate", "10:00", "Europe/Berlin", "name")
+    winter = ("brook", "10:00", "Etc/GMT-1", "name")
+    assert "1 video changed" in run("clock", b, "--timezone", "Etc/GMT-1").err
+    for words in ((), ("--time-from", "name", "--timezone", "Europe/Berlin"), ("--redo",)):
+        run("index", "v", *words)
+        assert clocks(run) == {a: summer, b: winter, c: ("brook", *summer[1:])}
+
+    told = run("clock", b, "--camera-from", "{camera}_*").err
+    assert told == "1 video changed\n", "its zone was named before, and stays"
+    run("clock", c, "--time-from", "none")
+    (tmp_path / "v" / "brook" / "b_20260701-1000.mp4").rename(tmp_path / "v" / "gate" / "b_20260701-1100.mp4")
+    told = run("index", "v").err
+    assert "wall-clock time of 1 video from" in told, "what was named was told when it was"
+    moved = "gate/b_20260701-1100.mp4"
+    assert clocks(run)[moved] == ("b", "11:00", "Etc/GMT-1", "name")
+
+    run("clock", "--time-from", "name")  # for all of them
+    assert clocks(run)[moved] == ("b", "11:00", "Europe/Berlin", "name")
+    run("clock", "--camera-from", "folder")
+    run("index", "v")
+    assert clocks(run)[moved] == ("gate", "11:00", "Europe/Berlin", "name")
+
+
+def test_what_a_call_does_not_name_is_not_asked_for(run: Callable[..., Ran], tmp_path: Path) -> None:
+    """A zone for one video was refused because the library's pattern of cameras does not fit that one."""
+    for k, name in enumerate(("a_20260701-1000", "plain")):
+        made_at(tmp_path / "v" / f"{name}.mp4", 12 + k, "2026-07-01T08:00:00Z")
+    run("index", "v", "--model", "color-bands", *METADATA, "--camera-from", "{camera}_*")
+    told = run("clock", "plain.mp4", "--timezone", "UTC").err
+    assert told == (
+        "wall-clock time of 1 video from the container's metadata, as plain.mp4 at 2026-07-01 08:00:00 UTC\n"
+        "1 video changed\n"
+    )
+
+
+def test_a_video_goes_back_to_what_the_library_keeps(run: Callable[..., Ran], tmp_path: Path) -> None:
+    for k, name in enumerate(("a_20260701-1000", "b_20260701-1000")):
+        write_film(tmp_path / "v" / "site" / f"{name}.mp4", [Thing("red", 0, 10)], frames=12 + k)
+    pattern, b = "{camera}_%Y%m%d-%H%M", "site/b_20260701-1000.mp4"
+    run("index", "v", "--model", "color-bands", "--time-from", pattern, "--timezone", "UTC")
+    run("clock", b, "--camera-from", "folder")
+    run("index", "v")
+    assert clocks(run)[b][0] == "site", "named for this one; the others have theirs from the pattern of times"
+    run("clock", b, "--time-from", pattern, "--timezone", "Asia/Tokyo", "--camera-from", "{camera}_*")
+    run("clock", b, "--timezone", "UTC")
+    run("clock", "--timezone", "Europe/Berlin")
+    assert set(clocks(run).values()) == {
+        ("a", "10:00", "Europe/Berlin", pattern),
+        ("b", "10:00", "Europe/Berlin", pattern),
+    }

@@ -12,7 +12,7 @@ from clips import write_taken
 from fakes import write_film
 
 from panorama.cameras.naming import NamePattern, usual_stamp
-from panorama.cameras.recording import RecordingRule, local_zone
+from panorama.cameras.recording_rule import RecordingRule, local_zone
 from panorama.errors import UsageError, VideoOpenError
 from panorama.pictures.exif import exif_of_jpeg, taken_at
 from panorama.store import Recorded
@@ -62,6 +62,25 @@ def test_a_pattern_may_say_utc_an_offset_or_seconds_since_1970() -> None:
     assert seconds is not None and seconds.unix(BERLIN) == 1772356500.0
 
 
+@pytest.mark.parametrize("pattern", ["%Y-%m-%d/{camera}/**", "{camera}/DCIM/**", "traps/*/{camera}/**"])
+def test_pictures_and_clips_of_one_card_have_one_camera(pattern: str) -> None:
+    """One pattern fitted the folder of pictures, another the clips in it; a library keeps only one."""
+    cameras = NamePattern(pattern, wants_time=False)
+    card = "/media/traps/2026-03-29/Südtor/DCIM"
+    for path in (f"{card}/100MEDIA", f"{card}/100MEDIA/IMG_0013.AVI", f"{card}/100MEDIA/more/IMG_0013.AVI"):
+        told = cameras.read(path)
+        assert told is not None and told.camera == "Südtor"
+    assert cameras.read("/media/elsewhere/x/IMG_0013.AVI") is None
+    flat = cameras.read("/media/traps/2026-03-29/Südtor")
+    assert (flat is None) == ("DCIM" in pattern), "none of the further folders need be there"
+
+
+def test_any_number_of_folders_stands_between_others_too() -> None:
+    told = NamePattern("%Y-%m-%d/**/{camera}_%H%M").read("/v/2026-03-29/a/b/gate_1015.mp4")
+    assert told == NamePattern("%Y-%m-%d/*/*/{camera}_%H%M").read("/v/2026-03-29/a/b/gate_1015.mp4")
+    assert told is not None and told.camera == "gate"
+
+
 def test_a_name_that_does_not_fit_or_contradicts_its_folder_tells_nothing() -> None:
     pattern = NamePattern("%Y%m%d/{camera}_%Y%m%d-%H%M%S")
     assert pattern.read("20260301/gate_20260301-101500.mp4") is not None
@@ -108,6 +127,8 @@ def test_the_last_day_of_a_leap_year_and_the_hours_of_a_clock_of_twelve_are_read
         ("%Y%m%d%Q", "%Q is not known"),
         ("{camera_%Y%m%d%H", "stands alone"),
         ("{utc:%Y%m%d}%H", "not both"),
+        ("{camera}/**/%Y%m%d%H", "a folder with a known name or a date"),
+        ("**/%Y%m%d%H", "a folder with a known name or a date"),
     ],
 )
 def test_a_bad_pattern_says_what_is_wrong_and_gives_an_example(pattern: str, message: str) -> None:

@@ -211,6 +211,6 @@ def test_what_stretches_of_hits_take_grows_with_their_number(monkeypatch):
     later = [Hit("a.mp4", 82.5, "red", 1.0, None, 90.0), Hit("a.mp4", 91.9, "red", 1.0, None)]
     last = Hit("a.mp4", 94.0, "red", 1.0, None)
     other = Hit("a.mp4", 10.0, "blue", 1.0, None)
-    found = _stretches([last, *later, *frames, other])
+    found = _stretches([last, *later, *frames, other], {})
     assert found == {("a.mp4", "red"): [frames, later, [last]], ("a.mp4", "blue"): [[other]]}
     assert len(looked) <= 2 * (len(frames) + 4)

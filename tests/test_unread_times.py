@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from clips import write_taken
 from conftest import Ran
 from fakes import ColoredThings, Thing, write_film
 
@@ -78,3 +79,20 @@ def test_days_of_names_differ_where_both_have_one() -> None:
     assert of_different_days(["a/x_20260301-2300.mp4", "b/20260302T0100.mkv"])
     assert not of_different_days(["x_20260301-0100.mp4", "x_20260301-2300.mp4"])
     assert not of_different_days(["x_20260301-0100.mp4", "x.mp4"])
+
+
+def test_index_says_once_that_pictures_know_when_they_were_taken(run: Run, tmp_path: Path) -> None:
+    """Nothing was said of EXIF: whoever indexed a camera trap had no times, and no word of where they are."""
+    for folder, taken in (("a", "2026:03:01 10:00:00"), ("b", "2026:03:02 10:00:00"), ("c", None)):
+        for k in range(2):
+            write_taken(tmp_path / "traps" / folder / f"IMG_{k:04d}.png", taken)
+    said = "the EXIF of 2 folders of pictures says when they were taken, but no time was read: a, b;"
+    told = run("index", "traps", "--model", "color-bands").err
+    assert f"{said} to read it from now on: panorama clock --time-from metadata\n" in told
+    assert "EXIF" not in run("index", "traps").err, "nothing is new"
+    assert "EXIF" not in run("clock", "a", "--time-from", "metadata").err
+    assert "the EXIF of 1 folder of pictures" in run("clock", "--camera-from", "{camera}").err
+    run("clock", "--time-from", "metadata")
+    write_taken(tmp_path / "traps" / "d" / "IMG_0001.png", "2026:03:02 10:00:00")
+    write_taken(tmp_path / "traps" / "d" / "IMG_0002.png", "2026:03:02 10:00:00")
+    assert "the EXIF of" not in run("index", "traps").err

@@ -106,6 +106,20 @@ def test_what_was_rejected_says_the_border_and_what_the_track_is_taken_for(libra
     assert "taken for 'blue'" in why.reason and why.runner_up.band == "accepted"
 
 
+def test_a_grey_track_beside_an_example_in_colour_is_told(library):
+    """Nobody learned why the same animal was found by day and not by night."""
+    why = library.why("red", track_id=track(library, "blue", "two.mp4"))
+    said = "The track is grey, as in infrared, and the example is in colour: register grey examples, too."
+    noise = np.random.default_rng(0).integers(0, 5, (20, 30, 3), np.uint8)
+    grey, tinted = noise + np.uint8(90), noise + np.array([90, 90, 100], np.uint8)
+    assert said not in why.reason
+    assert replace(why, crop=grey).reason == f"{why.reason} {said}"
+    assert said not in replace(why, crop=tinted).reason
+    assert said not in replace(why, crop=grey, exemplar=replace(why.exemplar, picture=grey)).reason
+    assert said not in replace(why, crop=grey, band="accepted").reason
+    assert said not in replace(why, crop=None).reason
+
+
 def test_a_look_alike_that_fits_better_is_named(library):
     why = library.why("purple", track_id=track(library, "blue", "two.mp4"))
     assert why.look_alike is not None and why.look_alike.similarity > why.exemplar.similarity

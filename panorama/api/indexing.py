@@ -18,7 +18,7 @@ from panorama.video.own_clips import is_own_clip
 from panorama.worker.client import beside
 
 if TYPE_CHECKING:
-    from panorama.cameras.recording import RecordingRule
+    from panorama.cameras.recording_rule import RecordingRule
     from panorama.indexing.outcomes import Hooks, IndexReport
     from panorama.indexing.settings import IngestSettings
 
@@ -59,7 +59,8 @@ def index_found(
         if elsewhere and _holds_new(store, found):
             threading.Thread(target=_load, args=models, name="panorama ahead").start()
         # Import these while the networks load: the decoder and the tracker take as long to load as they do.
-        from panorama.cameras.recording import apply_rule, remember
+        from panorama.cameras.recording import apply_rule
+        from panorama.cameras.recording_rule import remember
         from panorama.indexing.outcomes import INDEXED, dating
         from panorama.indexing.profile import prepare
         from panorama.indexing.run import finish, index_paths
@@ -72,7 +73,7 @@ def index_found(
             models[0].give_up()  # its process ends while the rest goes on, even if it is still loading
         finish(store, embedder, hooks)
     fresh = {f.video for f in report.files if f.status == INDEXED}
-    told = apply_rule(store, None, {f.video for f in report.files if f.video}, fresh)
+    told = apply_rule(store, {f.video for f in report.files if f.video}, fresh)
     return replace(report, recording=told)
 
 

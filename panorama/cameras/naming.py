@@ -6,6 +6,7 @@ A pattern is compared with the end of the path, with as many folders as the patt
     %Y %m %d %H ...  local time of the camera; {time:...} around it is optional
     {utc:...}        the same in UTC
     *                anything within one part of the path
+    **               between slashes or at the end, any number of parts, also none
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from panorama.errors import UsageError
 from panorama.lines import composed
 
 NONE, METADATA, NAME = "none", "metadata", "name"
-"""Sources of times other than a pattern; see `panorama.cameras.recording.RecordingRule`."""
+"""Sources of times other than a pattern; see `panorama.cameras.recording_rule.RecordingRule`."""
 
 BY_HAND = "hand"
 """Source of a time that somebody set for one video; rules do not change it."""
@@ -74,14 +75,22 @@ class NamePattern:
         self.text = text
         self._fields: list[str] = []
         self._kinds: set[str] = set()
-        self._regex = re.compile(self._translated(composed(text)) + r"(?:\.\w+)?")
-        self._depth = text.count("/") + 1
+        pieces = re.split(r"(?:^|/)\*\*(?=/|$)", composed(text))
+        self._regex = re.compile(r"(?:/[^/]+)*".join(map(self._translated, pieces)) + r"(?:\.\w+)?")
+        self._is_deeper = len(pieces) > 1
+        self._depth = text.count("/") + 2 - len(pieces)
         self._check(wants_time)
+        if self._is_deeper and not re.search(r"\w", without_camera(pieces[0])):
+            raise self._wrong(
+                "before ** it needs a folder with a known name or a date, as in {camera}/DCIM/**"
+            )
 
     def read(self, path: str) -> Told | None:
         """The camera and time in a path; None if it does not fit the pattern."""
-        parts = PurePath(composed(path)).parts[-self._depth :]
-        found = self._regex.fullmatch("/".join(parts))
+        parts = PurePath(composed(path)).parts
+        depths = range(self._depth, len(parts) + 1) if self._is_deeper else (self._depth,)
+        tried = (self._regex.fullmatch("/".join(parts[-depth:])) for depth in depths)
+        found = next((match for match in tried if match is not None), None)
         if found is None:
             return None
         cameras: list[str] = []

@@ -19,7 +19,7 @@ from panorama.store.catalog.recorded import zone_named
 from panorama.video import picture_taken, pictures_in
 
 if TYPE_CHECKING:
-    from panorama.cameras.recording import RecordingRule
+    from panorama.cameras.recording_rule import RecordingRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +165,26 @@ def names_in(path: Path) -> Iterator[str]:
     yield str(found)
     if found.is_dir():
         yield from (str(picture) for picture in pictures_in(found))
+
+
+def have_exif(store: Store, rows: Sequence[RecordedRow], zone: tzinfo) -> tuple[str, ...]:
+    """The names of folders of pictures without a time whose first picture says in its EXIF when it was taken.
+
+    Args:
+        zone: time zone of the camera's clock, for times without an offset.
+    """
+    return tuple(
+        row.name for row in rows if row.recorded.start_time_unix is None and _has_exif(store, row, zone)
+    )
+
+
+def _has_exif(store: Store, row: RecordedRow, zone: tzinfo) -> bool:
+    first = next(filter(None, store.picture_names(row.segment)), None) if row.has_pictures else None
+    try:
+        taken = None if first is None else picture_taken(Path(row.uri) / first, zone)
+    except OSError:
+        return False
+    return usable(taken, zone) is not None
 
 
 def is_backwards(offsets: bytes | None) -> bool:

@@ -2,154 +2,49 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path, PurePath
-from typing import Any
-from zoneinfo import available_timezones
 
-from panorama.arguments import take_fields
-from panorama.cameras.naming import (
-    BY_HAND,
-    METADATA,
-    NAME,
-    NONE,
-    NamePattern,
-    Told,
-    folder_camera,
-    told_by,
-    without_camera,
-)
+from panorama.cameras.daily_cameras import daily_cameras
+from panorama.cameras.naming import BY_HAND, METADATA, Told, folder_camera, told_by, without_camera
 from panorama.cameras.picture_times import (
     PictureTimes,
     dated_pictures,
     has_gaps,
+    have_exif,
     is_backwards,
     named_pictures,
     names_in,
     with_offsets,
 )
 from panorama.cameras.recording_report import RecordingReport
+from panorama.cameras.recording_rule import (
+    FOLDER,
+    NOT_NAMED,
+    SETTING,
+    Naming,
+    RecordingRule,
+    kept_zone,
+    local_zone,
+    remember,
+    remembered,
+    rule_of,
+)
 from panorama.cameras.shared_cameras import shared_cameras
 from panorama.cameras.typed_start import typed_unix
 from panorama.cameras.unread import unread, usable
+from panorama.commands import command
 from panorama.errors import UsageError, VideoError
 from panorama.lines import counted, some
 from panorama.store import Recorded, RecordedRow, Store
-from panorama.store.catalog.recorded import has_date, zone_named
+from panorama.store.catalog.recorded import OwnRule, has_date, zone_named
 from panorama.video import recorded_at
-
-SETTING = "recording"
-"""The setting in which a library keeps its rule, so that the next `index` applies it too."""
-
-FOLDER = "folder"
-"""Camera of a video: the folder that it lies in."""
-
-NOT_NAMED = ""
-"""Source of times of a library for which nobody named one: times are read from nowhere, as with `NONE`, but
-names that look like recording times are remarked on."""
 
 NEARLY_NOW_SECONDS = 10
 """A time so little in the future gives no remark: clocks differ."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordingRule:
-    """Where the wall-clock times and cameras of videos come from.
-
-    Attributes:
-        time_from: 'none', 'metadata' (of the container), 'name' (the usual timestamps in names) or a pattern,
-            see `panorama.cameras.naming`. The default is as 'none', with a remark on names that look like
-            recording times.
-        zone: IANA time zone of the cameras' clocks; '' for that of this computer.
-        camera_from: 'folder' or a pattern with {camera}; the pattern in `time_from` may contain {camera},
-            too.
-    """
-
-    time_from: str = NOT_NAMED
-    zone: str = ""
-    camera_from: str = FOLDER
-
-    def __post_init__(self) -> None:
-        take_fields(self)
-        if not self.zone:
-            object.__setattr__(self, "zone", local_zone())
-        zone_named(self.zone)
-        self.time_pattern()
-        self.camera_pattern()
-
-    def time_pattern(self) -> NamePattern | None:
-        """The pattern for times; None if they come from elsewhere."""
-        kinds = (NOT_NAMED, NONE, METADATA, NAME)
-        return None if self.time_from in kinds else NamePattern(self.time_from)
-
-    @property
-    def has_source(self) -> bool:
-        """Whether it reads times from anywhere."""
-        return self.time_from not in (NOT_NAMED, NONE)
-
-    @property
-    def reads_names(self) -> bool:
-        """Whether it reads times from the names of files."""
-        return self.has_source and self.time_from != METADATA
-
-    @property
-    def naming_cameras(self) -> str:
-        """The patterns that contain the camera; '' if the camera is the folder."""
-        return " ".join(text.strip() for text in (self.camera_from, self.time_from) if "{camera}" in text)
-
-    @property
-    def source(self) -> str:
-        """The source of the times, in words."""
-        names = {METADATA: "the container's metadata", NAME: "the timestamp in the name"}
-        return names.get(self.time_from, f"the pattern {self.time_from!r}")
-
-    def camera_pattern(self) -> NamePattern | None:
-        """The pattern for cameras; None if the camera is the folder."""
-        if self.camera_from == FOLDER:
-            return None
-        return NamePattern(self.camera_from, wants_time=False)
-
-
-def local_zone() -> str:
-    """IANA time zone of this computer: $TZ, else the target of /etc/localtime, else UTC.
-
-    Raises:
-        UsageError: the computer's time zone has no such name.
-    """
-    named = os.environ.get("TZ", "").removeprefix(":")
-    if named:
-        return named
-    place = Path("/etc/localtime")
-    if not place.exists():
-        return "UTC"
-    found = str(place.resolve()).partition("zoneinfo/")[2]
-    if found not in available_timezones():
-        raise UsageError("the time zone of this machine has no name; give one with --timezone Europe/Berlin")
-    return found
-
-
-def remembered(store: Store | None) -> RecordingRule:
-    """The rule that the library keeps; the default if it keeps none or does not exist yet."""
-    kept = None if store is None else store.setting(SETTING)
-    return RecordingRule(zone="UTC") if kept is None else RecordingRule(**kept)
-
-
-def kept_zone(kept: Mapping[str, Any] | None) -> str:
-    """The time zone of the cameras' clocks that a library keeps with its rule; '' if it keeps no rule.
-
-    Args:
-        kept: the library's setting. Not the result of `remembered`, which says UTC for a missing rule, too.
-    """
-    return "" if kept is None else str(kept["zone"])
-
-
-def remember(store: Store, rule: RecordingRule) -> None:
-    """Keep a rule in the library."""
-    store.put_setting(SETTING, asdict(rule))
 
 
 def check_fits(rule: RecordingRule, paths: Sequence[Path]) -> None:
@@ -181,36 +76,43 @@ def _end_of(path: Path) -> str:
 
 def apply_rule(
     store: Store,
-    rule: RecordingRule | None,
     videos: Collection[str] | None = None,
     fresh: Collection[str] | None = (),
     bare: dict[PurePath, list[str]] | None = None,
-    times: bool = True,
+    naming: Naming | None = None,
 ) -> RecordingReport:
-    """Store what a rule says about some videos, None for all; times set by hand stay.
+    """Store what the library's rule says about some videos, None for all; times set by hand stay.
 
-    If the rule gives no time for a video, the video has none afterwards. Three exceptions keep the time as it
-    is: the rule 'none'; a file that cannot be read; a video that this same rule dated at its former place. If
-    the camera is the folder, all videos in the folder that have no camera get it. No video is decoded. Given
-    `bare` and nothing fresh, the cost grows with the number of `videos`.
+    What was named for single videos goes before the library's rule. If a rule gives no time for a video, the
+    video has none afterwards. Three exceptions keep the time as it is: the rule 'none'; a file that cannot be
+    read; a video that this same rule dated at its former place. If the camera is the folder, all videos in
+    the folder that have no camera get it. No video is decoded. Given `bare` and nothing fresh, the cost grows
+    with the number of `videos`.
 
     Args:
-        rule: None for the rule that the library keeps, even if another process changes it during the call.
         fresh: videos that are new in the library, None for all: a new folder that shares its camera with
-            another folder is reported once, and so are names that look like times.
+            another folder is reported once, and so are days as cameras, and times that nobody asked for.
         bare: the result of `bare_folders`; folders whose videos get their camera are removed from it.
-        times: False changes cameras only.
+        naming: what is named for these videos now; they keep it. If no times are named, only cameras change.
     """
-    by, rows, joined = rule or remembered(store), store.recorded(videos), []
+    by, rows, joined = remembered(store), store.recorded(videos), []
     if by.camera_from == FOLDER:
         joined = _of_folders(store, rows, bare_folders(store, by) if bare is None else bare)
-    while (report := _by_rule(store, by, rows, joined, times)) is None:  # another process changed a video
-        by, rows = rule or remembered(store), store.recorded(videos)
+    while (report := _by_rule(store, by, rows, joined, naming)) is None:  # another process changed a video
+        by, rows = remembered(store), store.recorded(videos)
         joined = _without_camera(store, [row.name for row in joined])
     if fresh is not None and set(fresh).isdisjoint(report.unread):
         report = replace(report, unread=())
-    told = by.camera_from == FOLDER and (fresh is None or bool(fresh))
-    return replace(report, shared=shared_cameras(store.recorded(), fresh)) if told else report
+    if fresh is not None and not fresh:
+        return report
+    if by.time_from == NOT_NAMED and (naming is None or not naming.times):
+        untold = [row for row in rows if row.recorded.own.time_from is None]
+        new = [row for row in untold if fresh is None or row.name in fresh]
+        report = replace(report, exif=have_exif(store, new, zone_named(by.zone)))
+    if by.camera_from != FOLDER:
+        return report
+    known = store.recorded()
+    return replace(report, shared=shared_cameras(known, fresh), daily=daily_cameras(known, fresh))
 
 
 def _by_rule(
@@ -218,47 +120,53 @@ def _by_rule(
     rule: RecordingRule,
     rows: Sequence[RecordedRow],
     joined: Sequence[RecordedRow],
-    times: bool,
+    naming: Naming | None,
 ) -> RecordingReport | None:
     """Store what a rule says about videos as they were read; None if one of them has changed since.
 
+    What each video has of its own was told when it was named, and is not told again.
+
     Args:
+        rule: the library's.
         joined: videos that get their folder as camera, and no other change.
     """
-    zone = zone_named(rule.zone)
     changes, known = {}, {row.name: row.recorded for row in (*joined, *rows)}
     for row in joined:
         camera = folder_camera(row.uri, row.root, row.name)
         changes[row.name] = replace(row.recorded, camera=camera, camera_from="")
-    undated, unnamed, kept, example, dated = [], [], [], "", 0
+    undated, unnamed, kept, to_come, unread_of, example, dated = [], [], [], [], [], "", 0
+    times, rules = naming is None or naming.times, {OwnRule(): rule}
     for row in rows:
-        by_name = named_pictures(store, row, rule, zone)
-        filmed, told, fits = _filmed(row, rule, by_name)
-        changes[row.name] = filmed
-        if not fits:
+        own = row.recorded.own if naming is None else naming.own(row.recorded.own, rule)
+        if own not in rules:
+            rules[own] = rule_of(own, rule)
+        by = rules[own]
+        now, fits, asked = _told(store, row, by, times)
+        changes[row.name] = now = replace(now, own=own)
+        if by.time_from == NOT_NAMED:
+            unread_of.append(row)
+        if naming is None and own != OwnRule():
+            continue
+        if not fits and (naming is None or naming.cameras):
             unnamed.append(row.name)
-        if not times:
+        if _is_to_come(now, by):
+            to_come.append(row.name)
+        if not times or asked is None:
             continue
-        if not rule.has_source or row.recorded.time_from == BY_HAND:
-            changes[row.name] = with_offsets(store, row, filmed, by_name)
-            continue
-        pictures = dated_pictures(store, row, filmed, rule, zone, by_name)
-        now, asked = pictures or _dated(row.uri, filmed, told, rule, zone)
-        changes[row.name] = now
         if now.start_time_unix is None:
             undated.append(row.name)
         elif not asked:
             kept.append(row.name)
         else:
             dated += 1
-            example = example or f"{row.name} at {shown_time(now.start_time_unix, rule.zone)}"
+            example = example or f"{row.name} at {shown_time(now.start_time_unix, by.zone)}"
     # On re-indexing most videos are unchanged: write only the others, so as not to wait for other writers.
     others = {name: now for name, now in changes.items() if now != known[name]}
     changed = store.put_recorded(others, known)
     if changed is None:
         return None
     return RecordingReport(
-        rule,
+        rule if naming is None else naming.rule,
         dated,
         tuple(undated),
         tuple(unnamed),
@@ -267,9 +175,33 @@ def _by_rule(
         partly=tuple(row.name for row in rows if has_gaps(changes[row.name].picture_offsets)),
         kept=tuple(kept),
         backwards=tuple(row.name for row in rows if is_backwards(changes[row.name].picture_offsets)),
-        to_come=tuple(row.name for row in rows if _is_to_come(changes[row.name], rule)),
-        unread=unread(rows, zone) if rule.time_from == NOT_NAMED else (),
+        to_come=tuple(to_come),
+        unread=unread(unread_of, zone_named(rule.zone)),
     )
+
+
+def _told(
+    store: Store, row: RecordedRow, rule: RecordingRule, times: bool
+) -> tuple[Recorded, bool, bool | None]:
+    """What its rule says of one video.
+
+    Args:
+        times: False changes only the camera.
+
+    Returns:
+        The video as told, whether it fits the pattern of cameras, and whether the source of its time could
+        be read; None if the rule is not asked for its time.
+    """
+    zone = zone_named(rule.zone)
+    by_name = named_pictures(store, row, rule, zone)
+    filmed, told, fits = _filmed(row, rule, by_name)
+    if not times:
+        return filmed, fits, None
+    if not rule.has_source or row.recorded.time_from == BY_HAND:
+        return with_offsets(store, row, filmed, by_name), fits, None
+    pictures = dated_pictures(store, row, filmed, rule, zone, by_name)
+    now, asked = pictures or _dated(row.uri, filmed, told, rule, zone)
+    return now, fits, asked
 
 
 def _is_to_come(now: Recorded, rule: RecordingRule) -> bool:
@@ -311,16 +243,18 @@ def date_videos(
     zone: str,
     first: str | None = None,
     times: bool = True,
+    cameras: bool = True,
 ) -> RecordingReport:
-    """Set when videos (None for all) were recorded: by a rule, which the library then keeps, or by hand.
+    """Set when videos (None for all) were recorded: by a rule or by hand.
 
-    A rule given for some videos only is applied and not kept.
+    A rule for all videos is the library's from then on. One for some videos is theirs, and is kept for them
+    until another is named for them or for all.
 
     Args:
-        times: False applies only the rule's cameras.
+        times, cameras: False leaves these as they are, and takes only the others from the rule.
 
     Raises:
-        UsageError: not exactly one of rule, start and first start is given, a start is not a date with a
+        UsageError: not exactly one of a rule, start and first start is given, a start is not a date with a
             time, or a pattern fits no name.
     """
     if sum(given is not None for given in (rule, start, first)) != 1:
@@ -328,11 +262,11 @@ def date_videos(
     if first is not None:
         return _move(store, videos, first, zone)
     if rule is not None:
-        rows = store.recorded(videos)
-        check_fits(rule if times else replace(rule, time_from=NONE), [Path(row.uri) for row in rows])
+        naming = Naming(rule, times, cameras)
+        check_fits(naming.named, [Path(row.uri) for row in store.recorded(videos)])
         if videos is None:
             remember(store, rule)
-        return apply_rule(store, rule, videos, fresh=None, times=times)
+        return apply_rule(store, videos, fresh=None, naming=naming)
     if videos is None:
         raise UsageError("name the videos whose start this is")
     return _begin(store, videos, start or "", zone)
@@ -397,7 +331,10 @@ def _move(store: Store, videos: Sequence[str] | None, first: str, zone: str) -> 
     times = {row.name: now.start_time_unix for row, now in known if now.start_time_unix is not None}
     unknown = [row.name for row, _ in known if row.name not in times]
     if unknown:
-        raise UsageError(f"no wall-clock time to correct is known for: {some(unknown)}")
+        raise UsageError(
+            f"no wall-clock time to correct is known for: {some(unknown)}; name only videos whose time is"
+            f" known, as {command('clock')} lists them, or set the time of these with --at"
+        )
     by_hand = [row.name for row, now in known if now.time_from == BY_HAND]
     if 0 < len(by_hand) < len(known):
         # Videos corrected before, of a camera that kept its wrong clock, would be moved a second time.

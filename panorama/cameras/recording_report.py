@@ -11,7 +11,7 @@ from panorama.commands import command
 from panorama.lines import counted, some
 
 if TYPE_CHECKING:
-    from panorama.cameras.recording import RecordingRule
+    from panorama.cameras.recording_rule import RecordingRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,9 @@ class RecordingReport:
         kept: names of the videos whose known time stays, because its source cannot be read or gives no time
             now.
         to_come: names of the videos with a time in the future.
+        daily: cameras that differ only in a day, one of which is new, with a pattern that makes one of them.
+        exif: names of the folders of pictures without a time that are new and whose EXIF tells one, if nobody
+            named a source of times.
         unread: names of the videos without a time whose files' names look like one, if nobody named a source
             of times and one of them is new.
     """
@@ -49,6 +52,8 @@ class RecordingReport:
     kept: tuple[str, ...] = ()
     to_come: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    daily: tuple[tuple[str, ...], str] | None = None
+    exif: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """The report as lines for people; empty if there is nothing to report."""
@@ -94,6 +99,18 @@ class RecordingReport:
                 f"{counted(len(self.unread), 'name looks', 'names look')} like a recording time, such as"
                 f" {self.unread[0]}, but no time was read, so all videos of a folder count as one day; to"
                 f" read such names from now on: {command('clock', '--time-from', 'name')}"
+            )
+        if self.exif:
+            told.append(
+                f"the EXIF of {counted(len(self.exif), 'folder')} of pictures says when they were taken, but"
+                f" no time was read: {some(self.exif)}; to read it from now on:"
+                f" {command('clock', '--time-from', 'metadata')}"
+            )
+        if self.daily is not None:
+            cameras, pattern = self.daily
+            told.append(
+                f"{counted(len(cameras), 'camera')} differ only in a day: {some(cameras)}; if each is one"
+                f" camera on all days: {command('clock', '--camera-from', pattern)}"
             )
         told.extend(
             f"camera {camera!r} covers {counted(len(folders), 'folder')}: {some([str(f) for f in folders])};"

@@ -13,7 +13,7 @@ import click
 
 from panorama.album.recurring import most_recurrent
 from panorama.cameras.naming import METADATA
-from panorama.cameras.recording import RecordingRule
+from panorama.cameras.recording_rule import RecordingRule
 from panorama.cli.album import described
 from panorama.cli.common import say
 from panorama.cli.given import FilePath

@@ -107,7 +107,8 @@ def clock_command(
             start=at,
             zone=zone or "",
             first_start=first_at,
-            times=bool(time_from or zone or by_hand),
+            times=bool(time_from or zone),
+            cameras=bool(camera_from),
         )
         for text in report.lines():
             say(text)

@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from panorama.arguments import take_fields
 from panorama.cameras.naming import BY_HAND
-from panorama.cameras.recording import (
-    RecordingReport,
-    apply_rule,
-    bare_folders,
-    remembered,
-    shown_time,
-)
+from panorama.cameras.recording import apply_rule, bare_folders, shown_time
+from panorama.cameras.recording_report import RecordingReport
+from panorama.cameras.recording_rule import remembered
 from panorama.commands import command
 from panorama.errors import VideoError
 from panorama.lines import shell_word, some
@@ -229,7 +225,7 @@ def dating(store: Store, hooks: Hooks | None) -> Hooks:
 
     def on_file(outcome: FileOutcome) -> None:
         if outcome.video:
-            apply_rule(store, None, {outcome.video}, bare=bare)
+            apply_rule(store, {outcome.video}, bare=bare)
         told.on_file(outcome)
 
     return replace(told, on_file=on_file)

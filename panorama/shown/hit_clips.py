@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 import os
@@ -18,6 +19,8 @@ from panorama.shown.track_boxes import Box, TrackBoxes
 from panorama.store.files.outputs import OTHERS, check_output, refuse_own_files
 
 MERGE_GAP_SECONDS = 2.0
+_SAME_SECONDS = 0.01
+"""Times of pictures that differ by less are those of one picture: they are multiples of a fifth."""
 NAME_BYTES = 240
 """Limit for a clip's name: file systems allow 255 bytes, and while it is written its name is longer."""
 
@@ -37,7 +40,8 @@ def write_clips(
 ) -> Drawn:
     """Write one mp4 per video, entity and stretch of hits, half a second longer at both ends, boxes drawn.
 
-    Each clip has a name of its own. The folder is created, and removed again if there is no clip.
+    In a folder of pictures, a clip shows no picture of another alarm, which may be of another day. Each clip
+    has a name of its own. The folder is created, and removed again if there is no clip.
 
     Args:
         tracks: returns the boxes of a track in every frame, for hits that are a stretch of one.
@@ -67,10 +71,13 @@ def _clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path, tracks: 
     cuttable, report.failed = sifted(hits, Hit.uncuttable)
     taken: set[str] = set()
     videos = set(paths.values())
-    for (video, entity), stretches in _stretches(cuttable).items():
+    alarms = {} if tracks is None or not cuttable else tracks.alarms(hit.video for hit in cuttable)
+    for (video, entity), stretches in _stretches(cuttable, alarms).items():
         for stretch in stretches:
-            start = max(0.0, stretch[0].time_seconds - CLIP_MARGIN_SECONDS)
-            stop = max(h.last_seconds for h in stretch) + CLIP_MARGIN_SECONDS
+            first, last = stretch[0].time_seconds, max(h.last_seconds for h in stretch)
+            begins, ends = _alarm_around(first, last, alarms.get(video, ()))
+            start = max(0.0, begins, first - CLIP_MARGIN_SECONDS)
+            stop = min(ends, last + CLIP_MARGIN_SECONDS)
             name = _clip_name(video, entity, start, taken)
             try:
                 check_output(folder / name, (".mp4",), what="a clip", videos=videos)
@@ -116,13 +123,34 @@ def _cut(text: str, most_bytes: int) -> str:
     return text.encode()[-most_bytes:].decode(errors="ignore")
 
 
-def _stretches(hits: Sequence[Hit]) -> dict[tuple[str, str], list[list[Hit]]]:
-    """Video and entity -> stretches of hits; a gap above MERGE_GAP_SECONDS begins a new stretch."""
+def _alarm_around(first: float, last: float, alarms: Sequence[float]) -> tuple[float, float]:
+    """When the alarm of a hit begins, and when the next one after its end does, in seconds of its video.
+
+    Args:
+        alarms: when each alarm of the video begins, ascending.
+    """
+    at = bisect.bisect_right(alarms, first + _SAME_SECONDS)
+    after = bisect.bisect_left(alarms, max(last, first + 2 * _SAME_SECONDS) - _SAME_SECONDS)
+    return alarms[at - 1] if at else -math.inf, alarms[after] if after < len(alarms) else math.inf
+
+
+def _stretches(
+    hits: Sequence[Hit], alarms: Mapping[str, Sequence[float]]
+) -> dict[tuple[str, str], list[list[Hit]]]:
+    """Video and entity -> stretches of hits; a gap above MERGE_GAP_SECONDS begins a new stretch.
+
+    So does another alarm of a camera trap.
+
+    Args:
+        alarms: when each alarm begins, by video.
+    """
     found: dict[tuple[str, str], list[list[Hit]]] = defaultdict(list)
     ends: dict[tuple[str, str], float] = defaultdict(lambda: -math.inf)
     for hit in sorted(hits, key=lambda h: (h.video, h.entity, h.time_seconds)):
         key = hit.video, hit.entity
-        if hit.time_seconds - ends[key] > MERGE_GAP_SECONDS:
+        begins, _ = _alarm_around(hit.time_seconds, hit.time_seconds, alarms.get(hit.video, ()))
+        is_same = bool(found[key]) and found[key][-1][0].time_seconds > begins - _SAME_SECONDS
+        if not is_same or hit.time_seconds - ends[key] > MERGE_GAP_SECONDS:
             found[key].append([])
             ends[key] = -math.inf
         found[key][-1].append(hit)

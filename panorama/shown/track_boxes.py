@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from panorama.frames import ALARM_SECONDS
 from panorama.store.files.schema import BEST_FIRST
 
 if TYPE_CHECKING:
@@ -23,6 +24,12 @@ _ALONG = "SELECT frames WHERE track_id IN ({tracks})"
 _FRAMES = """
 SELECT DISTINCT video, frame, pts, time FROM frames
 WHERE list_contains(?, video) AND frame BETWEEN ? AND ? AND list_contains(?, frame)
+"""
+_ALARMS = f"""
+SELECT video, time FROM (
+    SELECT video, time, epoch(clock - lag(clock) OVER (PARTITION BY video ORDER BY frame)) AS apart
+    FROM frames WHERE picture IS NOT NULL AND clock IS NOT NULL AND list_contains(?, video))
+WHERE apart IS NULL OR abs(apart) > {ALARM_SECONDS} ORDER BY video, time
 """
 
 
@@ -63,6 +70,13 @@ class TrackBoxes:
     def times(self, frames: Iterable[tuple[str, int]]) -> dict[tuple[str, int], float]:
         """(video, frame) -> seconds from the start; frames that the library does not have are left out."""
         return {at: row["time"] for at, row in self._frames(frames).items()}
+
+    def alarms(self, videos: Iterable[str]) -> dict[str, list[float]]:
+        """When each alarm begins, in seconds of its video; only pictures of known time have any."""
+        begun: dict[str, list[float]] = defaultdict(list)
+        for row in self._query(_ALARMS, [sorted(set(videos))]).to_pylist():
+            begun[row["video"]].append(row["time"])
+        return begun
 
     def _frames(self, frames: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Mapping[str, Any]]:
         wanted = set(frames)

@@ -14,6 +14,9 @@ from panorama.lines import clock
 
 Rgb = NDArray[np.uint8]
 
+GREY_SPREAD = 4
+"""How far apart the channels of a grey picture may be, in 99 of 100 pixels: JPEG rounds them apart."""
+
 ONE_WAY = (
     "name one track in one way: a video and a time (--at) or a frame (--frame), the path of a picture in a"
     " folder of pictures, a row's track_id (--track) or its crop_id (--crop)"
@@ -202,6 +205,11 @@ class Why:
         other = self.runner_up
         if other is not None and self.band != "accepted" and other.band == "accepted":
             parts.append(f"The track is taken for {other.entity!r} (score {other.score:.3f}).")
+        if self.band != "accepted" and _is_grey(self.crop) and not _is_grey(self.exemplar.picture):
+            parts.append(
+                "The track is grey, as in infrared, and the example is in colour: register grey examples,"
+                " too."
+            )
         return " ".join(parts)
 
     def as_dict(self) -> dict[str, Any]:
@@ -212,6 +220,14 @@ class Why:
             if found[name] is not None:
                 del found[name]["picture"]
         return {**found, "reason": self.reason}
+
+
+def _is_grey(picture: Rgb | None) -> bool:
+    """Whether a picture has no colour; one that is missing has none that anybody could tell, and is not."""
+    if picture is None:
+        return False
+    spread = picture.max(axis=2).astype(np.int16) - picture.min(axis=2)  # (H, W)
+    return float(np.percentile(spread, 99)) <= GREY_SPREAD
 
 
 def _border_text(why: Why) -> str:

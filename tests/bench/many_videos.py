@@ -63,8 +63,8 @@ def measured(videos: int, rounds: int) -> Iterator[tuple[str, float]]:
         yield "a copy is listed", _median(lambda: store.attach_video(next(copies), "settings"), rounds)
         yield "a run begins", _median(lambda: dating(store, None), rounds)
         one, every = {_name(1)}, {_name(n) for n in range(videos)}
-        yield "a run ends, one is new", _median(lambda: apply_rule(store, None, one, one), rounds)
-        yield "a run ends, all were there", _median(lambda: apply_rule(store, None, every, ()), rounds)
+        yield "a run ends, one is new", _median(lambda: apply_rule(store, one, one), rounds)
+        yield "a run ends, all were there", _median(lambda: apply_rule(store, every, ()), rounds)
         yield "lost files, one for each video", _median(store.lost_contents, rounds)
     with tempfile.TemporaryDirectory() as folder, Store.create(Path(folder) / "one") as store:
         _fill(store, videos, merged=MERGED)

@@ -221,9 +221,16 @@ PICTURE_TIMES = (
     "ALTER TABLE videos ADD COLUMN picture_offsets BLOB",
 )
 
+OWN_RULES = (
+    # What somebody named for this video alone, see `recorded.OwnRule`. Null where the library's rule holds.
+    "ALTER TABLE videos ADD COLUMN own_time_from TEXT",
+    "ALTER TABLE videos ADD COLUMN own_time_zone TEXT",
+    "ALTER TABLE videos ADD COLUMN own_camera_from TEXT",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES, VIEWS, DENIED, CATEGORY, SEEN, CUTS, ENDS,
-    PICTURES, CAMERA_FROM, PICTURE_TIMES,
+    PICTURES, CAMERA_FROM, PICTURE_TIMES, OWN_RULES,
 )  # fmt: skip
 """Step i (from 0) upgrades version i to version i + 1."""
 

@@ -24,8 +24,9 @@ from panorama.store.catalog.decoded import Column
 LISTED = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("video", "uri", "camera")])
 _COLUMNS = """
 SELECT name, uri, root, camera, start_time_unix, time_zone, time_from, camera_from, picture_offsets,
-       segment_id, EXISTS (SELECT 1 FROM file_segments fs JOIN files f ON f.file_id = fs.file_id
-                           WHERE fs.segment_id = v.segment_id AND f.table_name = 'pictures') AS has_pictures
+       own_time_from, own_time_zone, own_camera_from, segment_id,
+       EXISTS (SELECT 1 FROM file_segments fs JOIN files f ON f.file_id = fs.file_id
+               WHERE fs.segment_id = v.segment_id AND f.table_name = 'pictures') AS has_pictures
 FROM videos v
 """
 _ROWS = f"{_COLUMNS} ORDER BY name"
@@ -35,9 +36,23 @@ _WITHOUT_CAMERA = "SELECT name, uri FROM videos WHERE camera = '' ORDER BY name"
 _FIRST, _LAST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (2, 9998))
 _SET = """
 UPDATE videos SET camera = :camera, start_time_unix = :unix, time_zone = :zone, time_from = :source,
-       camera_from = :camera_from, picture_offsets = :picture_offsets
+       camera_from = :camera_from, picture_offsets = :picture_offsets, own_time_from = :own_time_from,
+       own_time_zone = :own_time_zone, own_camera_from = :own_camera_from
 WHERE name = :name
 """
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRule:
+    """What somebody named for one video, in place of the library's rule; None where that one holds.
+
+    Attributes:
+        time_from, time_zone, camera_from: as in `panorama.cameras.recording_rule.RecordingRule`.
+    """
+
+    time_from: str | None = None
+    time_zone: str | None = None
+    camera_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +68,7 @@ class Recorded:
         picture_offsets: for a folder of pictures, the microseconds from its start to when each was taken, as
             little-endian int64 (see `picture_clocks`); b"" if they were asked and tell no time. None if they
             were not asked, and for films: then the clock runs on from the start.
+        own: what was named for this video alone.
     """
 
     camera: str = ""
@@ -61,6 +77,7 @@ class Recorded:
     time_from: str | None = None
     camera_from: str = ""
     picture_offsets: bytes | None = None
+    own: OwnRule = OwnRule()
 
     def __post_init__(self) -> None:
         times = (self.start_time_unix, self.time_zone, self.time_from)
@@ -207,7 +224,12 @@ def without_camera(tx: Transaction) -> list[tuple[str, str]]:
 
 
 def _recorded(row: Any, start: float | None) -> Recorded:
-    filmed = Recorded(row.camera, camera_from=row.camera_from or "", picture_offsets=row.picture_offsets)
+    filmed = Recorded(
+        row.camera,
+        camera_from=row.camera_from or "",
+        picture_offsets=row.picture_offsets,
+        own=OwnRule(row.own_time_from, row.own_time_zone, row.own_camera_from),
+    )
     if start is None:
         return filmed
     # Catalogs made before time zones were stored have only the time.
@@ -236,6 +258,9 @@ def put(
             "source": now.time_from,
             "camera_from": now.camera_from or None,
             "picture_offsets": now.picture_offsets,
+            "own_time_from": now.own.time_from,
+            "own_time_zone": now.own.time_zone,
+            "own_camera_from": now.own.camera_from,
         }
         for name, now in changes.items()
         if name in before and before[name] != now

@@ -33,7 +33,7 @@ class VideoRow:
         frames: number of decodable frames.
         start_time_unix: wall-clock time of the first frame, None if unknown.
         time_zone: IANA name of the time zone of the camera's clock, None if the time is unknown.
-        time_from: source of the time, see `panorama.cameras.recording`; None if the time is unknown.
+        time_from: source of the time, see `panorama.cameras.recording_rule`; None if the time is unknown.
         decode_note: what was not decoded (damage, further streams) or assumed (times), None for nothing.
         continues: content hash of the file's earlier contents if the file has only grown; the earlier time,
             camera and answers about places then still hold.
