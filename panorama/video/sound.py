@@ -10,7 +10,7 @@ from pathlib import Path
 import av
 from av.container import InputContainer, OutputContainer
 
-from panorama.video.probing import open_container
+from panorama.video.probing import open_container, video_stream
 
 SOUND_RATE = 48_000
 SEEK_LEAD_SECONDS = 1.0
@@ -99,7 +99,8 @@ def _decoded(path: Path, start: float, stop: float) -> Iterator[av.AudioFrame]:
     if not (start < stop and path.is_file()):
         return
     with closing(_opened_at(path, start - SEEK_LEAD_SECONDS)) as container, suppress(av.FFmpegError):
-        stream = container.streams.best("audio")
+        # A recorded broadcast may hold several programmes.
+        stream = container.streams.best("audio", related=video_stream(container, path))
         if stream is None or stream.codec_context is None:
             return
         for packet in container.demux(stream):
