@@ -318,8 +318,7 @@ class Store:
         """
         going = None if track_ids is None else Going.of(track_ids, [] if crop_ids is None else crop_ids)
         erased = erasing.erase_with(self._place, entity, going)
-        detail = "exemplars" if erased is None else f"exemplars and {len(erased.track_ids)} tracks' crops"
-        album.forget_entity(self._changing, entity, detail)
+        album.forget_entity(self._changing, entity, erasing.told(erased))
         try:
             erasing.finish(self._place)
         except LibraryWriteError as exc:
