@@ -366,7 +366,12 @@ def test_forget_asks_first_and_then_leaves_no_trace(run, indexed, monkeypatch):
     alone = run("forget", "my-neighbour")
     assert alone.status == 130 and "nothing was erased; --yes erases without asking\n" in alone.err
     assert set(entities(run)) == {"my-neighbour"}
+    assert run("info", "--json").json["forgotten"] == [] and "forgotten" not in run("info").out
     assert run("forget", "my-neighbour", "--with-sightings", "--yes").status == 0
+    (told,) = run("info", "--json").json["forgotten"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", told["at"])
+    assert told["erased"] == "exemplars, the crops of 1 track"
+    assert f"\nforgotten: 1 entity, last at {told['at']}: {told['erased']}\n" in run("info").out
     assert entities(run) == {}
     assert run("query", "SELECT count(*) AS n FROM crops", "--format", "json").json[0]["n"] > 0
     library = indexed / "panorama-library"

@@ -59,3 +59,17 @@ def test_what_was_decoded_before_a_files_turn_is_no_speed(monkeypatch, capsys):
     told = capsys.readouterr().err.split("\r\033[K")[1:]
     assert ["frames/s" in text for text in told] == [False, False, True]
     assert told[-1].startswith("[1/1] a.mp4  [") and "50 frames/s  2.0x real time" in told[-1]
+
+
+def test_a_video_that_is_read_to_its_end_is_finishing_and_has_no_speed(monkeypatch, capsys):
+    """While its last crops were embedded, it showed 100 % and a speed that fell, often to 0 frames/s."""
+    seconds = iter([10.0, 15.0])
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: next(seconds)))
+    monkeypatch.setenv("COLUMNS", "120")
+    line = ProgressLine(quiet=False)
+    reader = SimpleNamespace(info=SimpleNamespace(duration_seconds=40.0))
+    line.start(0, 1, SimpleNamespace(name="a.mp4"), reader)
+    for all_read in (False, True):
+        line.progress(Progress(frames=1000, time_seconds=39.96, all_read=all_read))
+    assert capsys.readouterr().err.endswith("\r\033[K[1/1] a.mp4  all frames read, finishing")

@@ -57,6 +57,7 @@ def test_progress_that_is_kept_stays_what_was_told(tmp_path: Path, monkeypatch: 
         index(tmp_path / "library", [film], hooks=Hooks(on_progress=hear))
     assert [(now.frames, now.crops, now.stage_seconds) for now in kept] == told
     assert len({now.crops for now in kept}) > 1 and kept[-1].frames == 300
+    assert kept[-1].all_read and not any(now.all_read for now in kept if now.frames < 300)
 
 
 def test_one_thread_and_many_write_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,6 +186,8 @@ def test_whose_pictures_go_too_is_told_before_and_afterwards(run, worn, monkeypa
     assert crops_of(run, "green") == [gone, kept], "nothing was agreed to"
     after = run("forget", "red", "--with-sightings", "--yes")
     assert after.status == 0 and told.format("was") in after.err
+    (logged,) = run("info", "--json").json["forgotten"]
+    assert logged["erased"] == f"exemplars, the crops of {tracks[1]} tracks, 1 crop of other tracks"
     assert crops_of(run, "green") == [kept] and crops_of(run, "blue") == [blue]
     assert run("query", f"SELECT crop_id FROM crops WHERE crop_id IN ({red}, {gone})", "--json").json == []
 

@@ -240,7 +240,7 @@ def test_forget_leaves_no_byte_of_the_name_the_picture_or_the_vector(store):
     store.forget_entity(name)
     after = everything(store)
     assert name.encode() not in after and picture not in after and vector.tobytes() not in after
-    (row,) = store.audit()
+    (row,) = store.info().erased
     assert hashlib.sha256(name.encode()).hexdigest() not in row.subject_hash, "names could be tried"
     assert row.action == "forget entity" and name not in row.detail
     assert store.entities() == ["somebody else"]
@@ -256,7 +256,7 @@ def test_no_name_can_be_tried_on_the_audit_log_not_on_rows_of_an_earlier_version
     for _ in range(2):
         store.add_exemplars("Erika", [exemplar()])
         store.forget_entity("Erika")
-    hashes = [row.subject_hash for row in store.audit()]
+    hashes = [row.subject_hash for row in store.info().erased]
     assert len(set(hashes)) == 3, "a hash still tells rows apart"
     assert all(len(one) == len("salted:") + 64 and one.startswith("salted:") for one in hashes)
     assert plain.encode() not in everything(store)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import struct
 from fractions import Fraction
+from itertools import zip_longest
 from pathlib import Path
 
 import av
@@ -385,10 +387,15 @@ def test_clip_holds_the_interval_with_its_times(tmp_path: Path) -> None:
         assert np.allclose([f.time_seconds for f in frames], np.array([0, 3, 4, 8, 9]) / 25, atol=1e-3)
 
 
-def sounding(path: Path, codec: str, rate: int) -> Path:
-    """Two seconds of numbered pictures, the second one with a tone."""
-    pictures = write_video(path.with_stem("pictures"), "libx264", frames=50)
-    with av.open(str(pictures.path)) as read, av.open(str(path), "w") as written:
+def sounding(path: Path, codec: str, rate: int, volume: int = 9000, **options: str) -> Path:
+    """Two seconds of numbered pictures, the second one with a tone.
+
+    Args:
+        options: of the container.
+    """
+    video_codec = "mpeg2video" if path.suffix == ".vob" else "libx264"
+    pictures = write_video(path.with_name("pictures.mkv"), video_codec, frames=50)
+    with av.open(str(pictures.path)) as read, av.open(str(path), "w", options=options) as written:
         video = written.add_stream_from_template(read.streams.video[0])
         audio = written.add_stream(codec, rate=rate)
         audio.codec_context.layout = "mono"
@@ -397,7 +404,7 @@ def sounding(path: Path, codec: str, rate: int) -> Path:
                 packet.stream = video
                 written.mux(packet)
         times = np.arange(2 * rate) / rate
-        wave = (np.sin(times * 2000) * 9000 * (times >= 1)).astype(np.int16)[None]
+        wave = (np.sin(times * 2000) * volume * (times >= 1)).astype(np.int16)[None]
         frame = av.AudioFrame.from_ndarray(wave, format="s16", layout="mono")
         frame.sample_rate, frame.pts, frame.time_base = rate, 0, Fraction(1, rate)
         for part in av.AudioResampler(
@@ -408,24 +415,74 @@ def sounding(path: Path, codec: str, rate: int) -> Path:
     return path
 
 
+def loud_seconds(path: Path) -> list[float]:
+    """When the sound of a file is loud."""
+    loud: list[float] = []
+    with av.open(str(path)) as container:
+        for frame in container.decode(audio=0):
+            heard = np.abs(frame.to_ndarray()[0]) > 0.1
+            loud += list(frame.time + np.flatnonzero(heard) / frame.sample_rate)
+    return loud
+
+
+def programmes(path: Path, *parts: Path) -> Path:
+    """Transport streams of one programme each become one of all; programme n has its table in PID 256 n."""
+    listed = b"".join(struct.pack(">HH", n, 0xE000 | 256 * n) for n in range(1, len(parts) + 1))
+    table = struct.pack(">BHHBBB", 0, 0xB000 | (9 + len(listed)), 1, 0xC1, 0, 0) + listed
+    crc = 0xFFFFFFFF  # of MPEG-2
+    for bit in (byte >> place & 1 for byte in table for place in range(7, -1, -1)):
+        crc = (crc << 1 ^ (0x04C11DB7 if crc >> 31 ^ bit else 0)) & 0xFFFFFFFF
+    head = b"\x47\x40\x00\x10\x00" + table + struct.pack(">I", crc)
+    streams = [
+        [whole[at : at + 188] for at in range(0, len(whole), 188) if whole[at + 1] & 31 or whole[at + 2]]
+        for whole in (part.read_bytes() for part in parts)
+    ]
+    mixed = b"".join(packet for some in zip_longest(*streams, fillvalue=b"") for packet in some)
+    path.write_bytes(head.ljust(188, b"\xff") + mixed)
+    return path
+
+
 @pytest.mark.parametrize(
     ("name", "codec", "rate"),
-    [("a.mp4", "aac", 44_100), ("a.mkv", "pcm_s16le", 8_000), ("a.ts", "mp2", 48_000)],
+    [
+        ("a.mp4", "aac", 44_100),
+        ("a.mkv", "pcm_s16le", 8_000),
+        ("a.ts", "mp2", 48_000),
+        ("a.vob", "ac3", 48_000),
+    ],
 )
 def test_the_sound_of_a_clip_is_in_step_with_its_pictures(
     tmp_path: Path, name: str, codec: str, rate: int
 ) -> None:
-    """Clips were silent."""
+    """Clips were silent; later still those of MPEG program streams, as on DVDs."""
     source = sounding(tmp_path / name, codec, rate)
     assert write_clip(source, 0.6, 1.6, tmp_path / "clip.mp4") == 25
     with open_video(tmp_path / "clip.mp4") as reader:
         assert [number_in(f.luma()) for f in reader.frames()] == list(range(15, 40))
-    loud = []
-    with av.open(str(tmp_path / "clip.mp4")) as clip:
-        for frame in clip.decode(audio=0):
-            heard = np.abs(frame.to_ndarray()[0]) > 0.1
-            loud += list(frame.time + np.flatnonzero(heard) / frame.sample_rate)
+    loud = loud_seconds(tmp_path / "clip.mp4")
     assert loud[0] == pytest.approx(0.4, abs=0.02) and loud[-1] == pytest.approx(1.0, abs=0.05)
+
+
+def test_the_sound_of_a_clip_is_that_of_its_programme(tmp_path: Path) -> None:
+    """A recording of two broadcasts gave the pictures of the one with the sound of the other."""
+    parts = [
+        sounding(
+            tmp_path / f"{number}.ts",
+            codec,
+            48_000,
+            volume,
+            mpegts_service_id=str(number),
+            mpegts_pmt_start_pid=str(256 * number),
+            mpegts_start_pid=str(256 * number + 1),
+        )
+        for number, codec, volume in ((1, "ac3", 9000), (2, "mp2", 0))
+    ]
+    source = programmes(tmp_path / "both.ts", *parts)
+    with av.open(str(source)) as container:
+        best = container.streams.best("audio")
+        assert len(container.streams.video) == 2 and best is container.streams.audio[1]
+    write_clip(source, 0.6, 1.6, tmp_path / "clip.mp4")
+    assert loud_seconds(tmp_path / "clip.mp4")
 
 
 def test_what_is_silent_gives_a_clip_without_sound(tmp_path: Path) -> None:

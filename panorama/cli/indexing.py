@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,11 @@ def _model(load: Callable[[], Embedder | Proposer], folder: Path | None) -> dict
         return {"name": None, "hash": None, **facts}
 
 
+def _utc(unix: float) -> str:
+    """A moment to the second."""
+    return datetime.fromtimestamp(unix, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
 @click.command("info")
 @json_option
 @click.pass_context
@@ -166,6 +172,7 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
         "calibration": _calibration(library),
         "proposer": _model(lambda: library.proposer, library.proposer_folder),
         "profile": profile.as_dict() if as_json else profile.line(),
+        "forgotten": [{"at": _utc(row.at_unix), "erased": row.detail} for row in info.erased],
     }
     if as_json:
         print_data(json.dumps(facts, indent=1))
@@ -173,6 +180,10 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
     facts["bytes"] = {name: size(count) for name, count in info.bytes.items()}
     facts["total"] = size(sum(info.bytes.values()))
     facts["models"] = ", ".join(" ".join(one.values()) for one in facts["models"])
+    forgotten = facts.pop("forgotten")
+    if forgotten:
+        last = f"last at {forgotten[-1]['at']}: {forgotten[-1]['erased']}"
+        facts["forgotten"] = f"{counted(len(forgotten), 'entity', 'entities')}, {last}"
     for kind in ("embedder", "proposer"):
         model = facts[kind]
         facts[kind] = " in ".join(filter(None, (model["name"] or "unknown", model["folder"])))

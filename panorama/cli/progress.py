@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 BAR_CELLS = 20
 NAME_CELLS = 12
 """Cells kept for the end of a longer name; the other texts give way to it."""
+FINISHING = ["all frames read, finishing", "finishing"]
+"""Shown instead of a speed, which would fall to 0 while the networks look at what was read."""
 LEAST_SECONDS = 1.0
 """Least time over which a speed is measured."""
 
@@ -50,7 +52,8 @@ class ProgressLine:
         since, frames, seconds = self._began
         speed = Speed(clock_now - since, now.frames - frames, now.time_seconds - seconds)
         width = shutil.get_terminal_size().columns - 1
-        line = fitted(*self._label, progress_texts(now.time_seconds, speed, self._duration), width)
+        texts = FINISHING if now.all_read else progress_texts(now.time_seconds, speed, self._duration)
+        line = fitted(*self._label, texts, width)
         click.echo(f"\r\033[K{line}", nl=False, err=True)
 
     def clear(self) -> None:

@@ -42,6 +42,7 @@ class Progress:
         unchanged: how many of the samples the change gate skipped.
         tracks, crops: written so far.
         time_seconds: presentation time reached.
+        all_read: whether there are no more frames to read; the other stages may go on.
         end_seconds: end of the last frame, set when the video is over.
         stage_seconds: working time per stage; stages work at the same time.
     """
@@ -52,6 +53,7 @@ class Progress:
     tracks: int = 0
     crops: int = 0
     time_seconds: float = 0.0
+    all_read: bool = False
     end_seconds: float = 0.0
     stage_seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 

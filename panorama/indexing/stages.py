@@ -328,6 +328,7 @@ class _Decoder:
         # Check now: in a later pass the drive may be back, and this part would be taken as complete.
         reader.check_reached()
         progress.frames += len(parcel.rows)
+        progress.all_read = self.over
         if parcel.frames:
             progress.time_seconds = parcel.frames[-1].time_seconds
 

@@ -1,4 +1,4 @@
-"""A library's place comes in; counts of what it holds, sizes and models go out."""
+"""A library's place comes in; counts of what it holds, sizes, models and erasures go out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from panorama.store.catalog import settings
 from panorama.store.catalog.connections import CATALOG_NAME
 from panorama.store.catalog.migrations import SCHEMA_VERSION
-from panorama.store.catalog.settings import ModelRow
+from panorama.store.catalog.settings import AuditRow, ModelRow
 from panorama.store.files.layout import Place
 
 _COUNTS = """
@@ -42,6 +42,7 @@ class LibraryInfo:
         files, bytes: by table; `bytes` also of 'catalog', 'album' and 'index'.
         embeddings: number of vectors by (model hash, exit).
         models: the models used.
+        erased: what was erased for good and when, oldest first.
     """
 
     path: Path
@@ -51,15 +52,17 @@ class LibraryInfo:
     bytes: Mapping[str, int]
     embeddings: Mapping[tuple[str, int], int]
     models: tuple[ModelRow, ...]
+    erased: tuple[AuditRow, ...]
 
 
 def read_info(place: Place) -> LibraryInfo:
-    """Read counts, sizes and models of a library."""
+    """Read counts, sizes, models and erasures of a library."""
     with place.catalog.read() as tx:
         counts = tx.row(_COUNTS)
         tables = tx.rows(_TABLE_BYTES)
         embedded = tx.rows(_EMBEDDED)
         models = settings.models(tx)
+        erased = settings.audit_rows(tx)
     assert counts is not None
     sizes = {row.table_name: int(row.bytes) for row in tables}
     sizes["catalog"] = sum(_bytes(path) for path in place.root.glob(CATALOG_NAME + "*"))
@@ -72,6 +75,7 @@ def read_info(place: Place) -> LibraryInfo:
         sizes,
         {(row.model_hash, row.exit): int(row.row_count) for row in embedded},
         tuple(models),
+        tuple(erased),
     )
 
 

@@ -21,7 +21,7 @@ from panorama.store.catalog.album import Exemplar, NewExemplar
 from panorama.store.catalog.database import write_errors
 from panorama.store.catalog.erasures import Going
 from panorama.store.catalog.recorded import Recorded, RecordedRow
-from panorama.store.catalog.settings import AuditRow, Change, ModelRow
+from panorama.store.catalog.settings import Change, ModelRow
 from panorama.store.catalog.videos import KnownFile, VideoRow
 from panorama.store.catalog.zones import Zone
 from panorama.store.claims import Claims
@@ -319,8 +319,7 @@ class Store:
         """
         going = None if track_ids is None else Going.of(track_ids, [] if crop_ids is None else crop_ids)
         erased = erasing.erase_with(self._place, entity, going)
-        detail = "exemplars" if erased is None else f"exemplars and {len(erased.track_ids)} tracks' crops"
-        album.forget_entity(self._changing, entity, detail)
+        album.forget_entity(self._changing, entity, erasing.told(erased))
         try:
             erasing.finish(self._place)
         except LibraryWriteError as exc:
@@ -427,11 +426,6 @@ class Store:
         with self._changing.catalog.write() as tx:
             shapes.move_zone(tx, camera, name, to)
 
-    def audit(self) -> list[AuditRow]:
-        """What was erased and when, oldest first."""
-        with self._place.catalog.read() as tx:
-            return settings.audit_rows(tx)
-
     # -- who goes first
 
     def asking(self) -> AbstractContextManager[None]:
@@ -487,5 +481,5 @@ class Store:
         erasing.finish(self._place)
 
     def info(self) -> LibraryInfo:
-        """Counts, sizes and models of the library."""
+        """Counts, sizes, models and erasures of the library."""
         return read_info(self._place)

@@ -226,8 +226,10 @@ class ContainerReader(VideoReader):
         if clock.repairs > 1 and ranked is None:
             report.note(f"{clock.repairs} presentation times were missing or repeated and were filled in")
         times = FrameTimes(np.array(seen_pts, np.int64), self.info.time_base)
-        seekable = self._source.can_seek and not clock.broken and ranked is None
-        self._table = FrameTable(times, np.array(seen_keys, np.bool_), seekable)
+        stamped = not clock.broken and ranked is None
+        self._table = FrameTable(
+            times, np.array(seen_keys, np.bool_), self._source.can_seek and stamped, stamped
+        )
 
     def _from_keyframe(
         self, table: FrameTable, start: int, keyframes_only: bool, report: DecodeReport

@@ -287,7 +287,8 @@ class PictureFolderReader(VideoReader):
 
     def _scan(self) -> FrameTable:
         pts = np.arange(self._first, len(self._paths), dtype=np.int64)
-        return FrameTable(FrameTimes(pts, self.info.time_base), np.ones(len(pts), np.bool_), True)
+        times = FrameTimes(pts, self.info.time_base)
+        return FrameTable(times, np.ones(len(pts), np.bool_), seekable=True, stamped=False)
 
     def _decode(self, start: int, keyframes_only: bool, report: DecodeReport) -> Iterator[VideoFrame]:
         index, before = start, None

@@ -136,7 +136,7 @@ def open_source(path: Path, threads: int) -> Source:
     with reachable(path):
         try:
             with closing(open_container(path)) as container:
-                return _first_look(path, threads, container, _video_stream(container, path))
+                return _first_look(path, threads, container, video_stream(container, path))
         except av.FFmpegError as exc:
             raise VideoOpenError(_why_not_opened(path, exc)) from exc
 
@@ -187,7 +187,12 @@ def _why_not_opened(path: Path, exc: av.FFmpegError) -> str:
     return f"{path} is not a video that can be read: {exc.strerror or exc}"
 
 
-def _video_stream(container: InputContainer, path: Path) -> VideoStream:
+def video_stream(container: InputContainer, path: Path) -> VideoStream:
+    """The video stream that is read: the best one that is no cover picture.
+
+    Raises:
+        VideoOpenError: there is none, or no decoder for it.
+    """
     if container.format.name in TEXT_FORMATS:
         raise VideoOpenError(f"{path} is a text file, not a video")
     if container.format.name == "image2" or container.format.name.endswith("_pipe"):

@@ -134,11 +134,13 @@ class FrameTable:
         times: presentation times of the decodable frames.
         keyframes: (N,) bool, frames at which decoding can start.
         seekable: whether the pts of a frame after a seek identifies it.
+        stamped: whether the pts are those of the container, so that they relate to its other streams.
     """
 
     times: FrameTimes
     keyframes: NDArray[np.bool_]
     seekable: bool
+    stamped: bool
 
     def __post_init__(self) -> None:
         if self.keyframes.shape != (len(self.times),):
@@ -270,7 +272,7 @@ class VideoReader(ABC):
     def keeps_stamps(self) -> bool:
         """Whether pts are those of the container, so that they relate to its other streams."""
         self._check_open()
-        return self._scan().seekable
+        return self._scan().stamped
 
     def frames_from(self, pts: int) -> Iterator[VideoFrame]:
         """Frames with this pts or a later one.

@@ -8,11 +8,13 @@ from fractions import Fraction
 from pathlib import Path
 
 import av
-from av.container import OutputContainer
+from av.container import InputContainer, OutputContainer
 
-from panorama.video.probing import open_container
+from panorama.video.probing import open_container, video_stream
 
 SOUND_RATE = 48_000
+SEEK_LEAD_SECONDS = 1.0
+"""How far before the stretch reading begins: in an MPEG program stream, a seek may end a little late."""
 AAC_SAMPLES = 1024
 """Samples in one encoded frame."""
 
@@ -78,16 +80,29 @@ def _resampled(path: Path, start: float, stop: float) -> Iterator[tuple[float, a
         yield from ((part.time, part) for part in resampler.resample(None) if part.time is not None)
 
 
+def _opened_at(path: Path, seconds: float) -> InputContainer:
+    """The open file, to be read from before a time; from its beginning if it cannot be sought."""
+    container = open_container(path)
+    start = container.start_time
+    if start is not None and seconds * av.time_base <= start:
+        return container
+    try:
+        container.seek(int(seconds * av.time_base))
+    except av.FFmpegError:  # which may leave it at its end
+        container.close()
+        return open_container(path)
+    return container
+
+
 def _decoded(path: Path, start: float, stop: float) -> Iterator[av.AudioFrame]:
     """The audio frames that overlap a stretch; skips what cannot be decoded."""
     if not (start < stop and path.is_file()):
         return
-    with closing(open_container(path)) as container, suppress(av.FFmpegError):
-        stream = container.streams.best("audio")
+    with closing(_opened_at(path, start - SEEK_LEAD_SECONDS)) as container, suppress(av.FFmpegError):
+        # A recorded broadcast may hold several programmes.
+        stream = container.streams.best("audio", related=video_stream(container, path))
         if stream is None or stream.codec_context is None:
             return
-        with suppress(av.FFmpegError):  # if seeking fails, read from the beginning
-            container.seek(int(start * av.time_base))
         for packet in container.demux(stream):
             try:
                 frames = packet.decode()

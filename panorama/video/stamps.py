@@ -194,7 +194,8 @@ def table_of(
             pts_of.append(clock.next(pts))
             keys.append(is_keyframe)
     times = FrameTimes(np.array(pts_of, np.int64), time_base)
-    return FrameTable(times, np.array(keys, np.bool_), can_seek and not order_only and not clock.broken)
+    stamped = not order_only and not clock.broken
+    return FrameTable(times, np.array(keys, np.bool_), can_seek and stamped, stamped)
 
 
 def _pieces(stamps: Sequence[Stamp], ticks_per_frame: int, time_base: Fraction) -> list[list[Stamp]]:

@@ -42,7 +42,7 @@ class StretchReader(VideoReader):
         start = seconds[self._first] if self._first < len(seconds) else 0.0
         stop = int(np.searchsorted(seconds, start + self._seconds))
         times = FrameTimes(table.times.pts[self._first : stop], table.times.time_base)
-        return FrameTable(times, table.keyframes[self._first : stop], table.seekable)
+        return FrameTable(times, table.keyframes[self._first : stop], table.seekable, table.stamped)
 
     def _decode(self, start: int, keyframes_only: bool, report: DecodeReport) -> Iterator[VideoFrame]:
         first_pts = None

@@ -12,6 +12,7 @@ import contextlib
 
 from panorama.commands import command
 from panorama.errors import LibraryWriteError
+from panorama.lines import counted
 from panorama.store.catalog import album, erasures
 from panorama.store.catalog.database import left_by
 from panorama.store.catalog.erasures import Going
@@ -46,6 +47,14 @@ def erase_with(place: Place, entity: str, going: Going | None) -> Going | None:
         erasures.note(tx, album.id_of(tx, entity), going)
     rewrite.erase_pictures(place, going)
     return going
+
+
+def told(erased: Going | None) -> str:
+    """What went with an entity, in words; None for what `erase_with` returned if nothing did."""
+    if erased is None:
+        return "exemplars"
+    others = f", {counted(len(erased.crop_ids), 'crop')} of other tracks" if len(erased.crop_ids) else ""
+    return f"exemplars, the crops of {counted(len(erased.track_ids), 'track')}{others}"
 
 
 def finish(place: Place, wait_seconds: float | None = None) -> None:
