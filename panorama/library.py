@@ -238,7 +238,8 @@ class Library(LibraryAlbum):
 
     def register_from_video(
         self, name: str, video: File, seconds: float | None = None, box: str | Sequence[float] | None = None,
-        *, frame: int | None = None, look_alike: bool = False, category: bool | None = None,
+        *, frame: int | None = None, look_alike: bool = False,
+        category: bool | None = None, known: bool | None = None,
     ) -> Entity:  # fmt: skip
         """Add the part of a video frame inside a box as an example or as a look-alike; see `register`.
 
@@ -255,13 +256,13 @@ class Library(LibraryAlbum):
         given = registering.Given.of([picture], look_alike)
         if self._is_made and not look_alike:
             given = replace(given, told=given.told + registering.unplaced(self._store, file, picture))
-        return self._add({name: given}, category)[0]
+        return self._add({name: given}, category, known)[0]
 
     def register_seen(
-        self, name: str, *, track_ids: SeenIds = (), crop_ids: SeenIds = (),
-        look_alike: bool = False, skip_gone: bool = False, category: bool | None = None,
+        self, name: str, *, track_ids: SeenIds = (), crop_ids: SeenIds = (), look_alike: bool = False,
+        skip_gone: bool = False, category: bool | None = None, known: bool | None = None,
     ) -> Entity:  # fmt: skip
-        """Add tracks (by their best stored crop) and stored crops as examples, or deny them.
+        """Add tracks (by their best stored crop) and stored crops as examples, or deny them; see `register`.
 
         The tracks themselves become accepted, or are kept out. If a track is named in several calls, the last
         one counts. Ids are numbers, or text as a page shows them.
@@ -279,7 +280,7 @@ class Library(LibraryAlbum):
         """
         seen, told = seen_pictures(self, track_ids, crop_ids, skip_gone)
         given = registering.Given(() if look_alike else seen, (), told, denied=seen if look_alike else ())
-        return self._add({name: given}, category)[0]
+        return self._add({name: given}, category, known)[0]
 
     def register_album(self, folder: File, *, category: bool | None = None) -> list[Entity]:
         """Register one entity per subfolder, all or none; look-alikes lie in its subfolder `not`."""

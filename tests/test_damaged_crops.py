@@ -23,6 +23,7 @@ from panorama.indexing.stages import Indexer
 from panorama.indexing.stored_crops import embed_missing
 from panorama.models.color import ColorEmbedder
 from panorama.store import Store
+from panorama.store.files import lost
 from panorama.video import find_videos
 
 Run = Callable[..., Ran]
@@ -148,3 +149,17 @@ def test_lost_vectors_are_made_again_from_the_stored_crops(
     assert run(*asked).out == expected and run("compact").status == 0
     again = run("index", "v", "--model", "color-bands")
     assert (again.status, "3 skipped" in again.err, "embedded" in again.err) == (0, True, False), again.err
+
+
+def test_index_looks_once_at_each_data_file(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of vectors were looked at twice: for lost vectors, and again for videos to index anew."""
+    films(tmp_path / "v")
+    run("index", "v", "--model", "color-bands")
+    held = sorted(path for path in (tmp_path / "panorama-library" / "data").rglob("*.parquet"))
+    asked: list[Path] = []
+    real = lost._size
+    monkeypatch.setattr(lost, "_size", lambda path: asked.append(path) or real(path))
+    assert run("index", "v").status == 0
+    assert sorted(asked) == held

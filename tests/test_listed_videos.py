@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -89,6 +90,23 @@ def test_each_of_many_paths_is_compared_with_few_paths_of_the_library(
     listed = pa.table({"video": [f"{number}" for number in range(100)], "uri": paths})
     assert [one.names for one in meant(paths, listed)] == [(f"{number}",) for number in range(100)]
     assert len(compared) < 10 * len(paths)
+
+
+def test_paths_are_put_in_order_only_if_one_is_given_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each command that names a video sorted the paths of all videos: most of its work at 100,000 videos."""
+    put = []
+
+    def counted(them: Iterable[str]) -> list[str]:
+        inside = sorted(them)
+        put.append(len(inside))
+        return inside
+
+    monkeypatch.setattr(listed_videos, "sorted", counted, raising=False)
+    listed = pa.table({"video": NAMES, "uri": [f"/archive/{name}" for name in NAMES]})
+    assert [one.names for one in meant(NAMES, listed)] == [(name,) for name in NAMES]
+    assert len(NAMES) not in put
+    meant([f"/archive/{name}" for name in NAMES], listed)
+    assert put.count(len(NAMES)) == 1
 
 
 def test_a_path_means_what_is_at_it_and_below_it_and_nothing_beside_it(tmp_path: Path) -> None:

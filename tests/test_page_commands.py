@@ -7,10 +7,12 @@ import re
 import shlex
 import shutil
 
-from fakes import Thing, write_film
+import pytest
+from fakes import Thing, thing_picture, write_film, write_picture
 from page_samples import RED, Page
 
 import panorama
+from panorama.album import registering
 
 
 def test_the_commands_tell_the_library_what_the_small_pictures_show(run, asked, paged):
@@ -33,6 +35,34 @@ def test_the_commands_tell_the_library_what_the_small_pictures_show(run, asked, 
     # And asked again, what was confirmed is accepted.
     bands = {tile.attributes["data-number"]: tile.attributes["data-band"] for tile in paged(RED).tiles}
     assert {bands[tile.attributes["data-number"]] for tile in yes} == {"accepted"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--known", "red", "red.png"),
+        ("--known", "red", "--track", "{track}"),
+        ("--known", "red", "--video", "v/gate/a.mp4", "--at", "1", "--box", "20,10,52,90"),
+        ("red", "--not", "--track", "{track}"),
+    ],
+)
+def test_what_is_forgotten_while_pictures_are_embedded_stays_forgotten(run, asked, monkeypatch, words):
+    """It was looked up before the pictures were embedded: who was forgotten meanwhile was registered anew."""
+    write_picture(asked / "red.png", thing_picture("red"))
+    (row, *_) = run("query", RED, "--format", "json").json
+    embedded = registering.ready_for
+
+    def meanwhile(*given):
+        ready = embedded(*given)
+        assert run("forget", "red", "--yes").status == 0
+        return ready
+
+    monkeypatch.setattr(registering, "ready_for", meanwhile)
+    refused = run("register", *(word.format(track=row["track_id"]) for word in words))
+    assert refused.status == 1, refused.err
+    assert "no entity 'red'" in refused.err
+    assert ("--known registers no new entity" in refused.err) == ("--known" in words)
+    assert "red" not in {row["entity"] for row in run("entities", "--json").json}
 
 
 def test_an_older_page_makes_no_entity_and_no_library_anew(run, asked, paged, monkeypatch):

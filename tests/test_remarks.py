@@ -94,6 +94,27 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
             None,
             "BETWEEN 90 AND 60 is never true: put the smaller number first",
         ),
+        # The longest video lasts 10 s. It was advised to see what comes nearest, at any time.
+        (
+            "SELECT frames WHERE entity = 'dog' AND time > 600",
+            None,
+            "600 s on, and the longest of 4",
+        ),
+        (
+            "SELECT moments WHERE entity = 'dog' AND time >= ?",
+            [36000],
+            "no video is that long: time is",
+        ),
+        (
+            "SELECT tracks WHERE time BETWEEN 11 AND 12 OR time = 13",
+            None,
+            "asked for from 11 s on, and",
+        ),
+        (
+            "SELECT crops WHERE camera = 'yard' AND NOT time < 5 AND entity = 'dog'",
+            None,
+            "the longest of 1 video lasts 4 s. A time of day is a text: time > '10:00'",
+        ),
         ("SELECT * FROM videos WHERE frames BETWEEN ? AND ?", [9, 3.5], "BETWEEN 9 AND 3.5 is never true"),
         ("SELECT * FROM tracks t WHERE similarity('a.jpg', t) >= ?", [250], "and 1; none reaches 250"),
         (
@@ -116,6 +137,10 @@ def test_what_cannot_be_found_is_told(engine: Engine, sql: str, parameters: Any,
         "SELECT count(*) FROM sightings WHERE entity = 'dog'",
         "SELECT moments WHERE entity = 'dog' AND video = 'yard.mp4' AND score BETWEEN 0.5 AND 1",
         "SELECT frames WHERE entity = 'dog' AND score < 2 AND time < 3",
+        "SELECT frames WHERE entity = 'dog' AND time > 9",
+        "SELECT frames WHERE entity = 'dog' AND (time > 600 OR x1 > 9000)",
+        "SELECT frames WHERE NOT entity = 'dog' AND time < 600 AND frame > 600",
+        "SELECT count(*) FROM (SELECT frames WHERE entity = 'dog' AND time > 600)",
         "SELECT upper(entity) AS entity FROM sightings WHERE entity = 'DOG'",
         "SELECT count(*) FROM sightings WHERE score > .5 OR score > -5 OR list_contains(['x'], entity)",
         "SELECT tracks WHERE similarity('a.jpg') < 80 AND similarity('a.jpg') >= 1",

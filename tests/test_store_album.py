@@ -132,7 +132,8 @@ def test_who_registers_a_picture_with_the_other_sign_is_told_the_command_that_re
 
 def test_what_was_denied_is_called_so_where_it_is_given_as_an_example(store):
     """It was called a look-alike, which `panorama exemplars` did not."""
-    (number,) = store.add_exemplars("cat", [NewExemplar(b"no", ".jpg", "no.jpg", negative=True, denied=True)])
+    denied = NewExemplar(b"no", ".jpg", "no.jpg", negative=True, denied=True)
+    _, number = store.add_exemplars("cat", [exemplar(b"yes"), denied])
     told = rf"and a denied picture of 'cat': it is registered as a denied picture; .* --remove {number}$"
     with pytest.raises(EntityError, match=told):
         store.add_exemplars("cat", [exemplar(b"no")])

@@ -113,7 +113,7 @@ def test_an_empty_answer_says_how_to_see_what_comes_nearest(run, doubtful):
     write_picture(doubtful / "ring.png", thing_picture("green"))
     asked = "SELECT tracks WHERE entity = 'ring'"
     run("register", "ring", "ring.png")
-    done = run("query", f"{asked} AND time > 1000")
+    done = run("query", f"{asked} AND samples > 1000")
     (advice,) = re.findall(r"^nothing was found, .* with: (AND .* LIMIT 5)\. If", done.err)
     nearest = run("query", f"{asked} {advice}", "--json")
     assert 0 < len(nearest.json) <= 5 and nearest.err == ""
@@ -121,6 +121,8 @@ def test_an_empty_answer_says_how_to_see_what_comes_nearest(run, doubtful):
     assert scores == sorted(scores, reverse=True)
     ruled_out = run("query", f"{asked} AND video = 'nope'").err
     assert "no video 'nope'" in ruled_out and "nothing was found" not in ruled_out
+    too_late = run("query", f"{asked} AND time > 1000").err
+    assert "no video is that long" in too_late and "nothing was found" not in too_late
 
 
 @pytest.mark.parametrize(

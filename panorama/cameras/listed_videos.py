@@ -86,16 +86,18 @@ def meant(videos: Sequence[str], listed: pa.Table) -> list[Meant]:
     """
     names = listed.column("video").to_pylist()
     uris = listed.column("uri").to_pylist()
-    known, by_uri = set(names), dict(zip(uris, names, strict=True))
-    placed = sorted((uri, place) for place, uri in enumerate(uris))
+    known, place_of = set(names), {uri: place for place, uri in enumerate(uris)}
+    ordered: list[str] = []  # sorted only if a path is given: it takes longer than all else
     found = []
     for given in videos:
         real = os.path.realpath(given)
         if composed(given) in known:
             found.append(Meant(given, (composed(given),), several=False))
             continue
-        if real in by_uri:  # a folder of pictures is a video, but may also contain clips
-            inside = tuple(names[place] for place in _places_in(real, placed))
+        if real in place_of:  # a folder of pictures is a video, but may also contain clips
+            ordered = ordered or sorted(uris)
+            places = sorted(place_of[uri] for uri in _within(real, ordered))
+            inside = tuple(names[place] for place in places)
             found.append(Meant(given, inside, several=len(inside) > 1))
             continue
         of_several = _of_several(given, names, uris) if given else ()
@@ -105,11 +107,11 @@ def meant(videos: Sequence[str], listed: pa.Table) -> list[Meant]:
     return found
 
 
-def _places_in(path: str, placed: Sequence[tuple[str, int]]) -> list[int]:
-    """The places of a path and of all paths below it, among paths in order with their places."""
-    itself = bisect_left(placed, (path,))
-    first, last = bisect_left(placed, (f"{path}/",)), bisect_left(placed, (f"{path}0",))  # 0 comes after /
-    return sorted(place for uri, place in (*placed[itself : itself + 1], *placed[first:last]))
+def _within(path: str, ordered: Sequence[str]) -> list[str]:
+    """A path and all paths below it, among paths in order."""
+    itself = bisect_left(ordered, path)
+    first, last = bisect_left(ordered, f"{path}/"), bisect_left(ordered, f"{path}0")  # 0 comes after /
+    return [*ordered[itself : itself + 1], *ordered[first:last]]
 
 
 def _of_several(given: str, names: Sequence[str], uris: Sequence[str]) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -141,20 +142,20 @@ def register_command(
             _report(entity, there)
         return
     assert name is not None
-    if known:
-        _check_known(library, name)
-    if tracks or crops:
-        entity = library.register_seen(
-            name, track_ids=tracks, crop_ids=crops, look_alike=denied, skip_gone=skip_gone, category=of_a_kind
-        )
-    elif video is not None:
-        entity = library.register_from_video(
-            name, video, seconds, box, frame=frame, look_alike=denied, category=of_a_kind
-        )
-    elif of_a_kind is not None and not (images or unlike or box or find):
-        entity = library.set_category(name, category)
-    else:
-        entity = library.register(name, images, unlike=unlike, box=box, find=find, category=of_a_kind)
+    rule = {"category": of_a_kind, "known": known or None}
+    with _only_known(library, name) if known else nullcontext():
+        if tracks or crops:
+            entity = library.register_seen(
+                name, track_ids=tracks, crop_ids=crops, look_alike=denied, skip_gone=skip_gone, **rule
+            )
+        elif video is not None:
+            entity = library.register_from_video(
+                name, video, seconds, box, frame=frame, look_alike=denied, **rule
+            )
+        elif of_a_kind is not None and not (images or unlike or box or find):
+            entity = library.set_category(name, category)
+        else:
+            entity = library.register(name, images, unlike=unlike, box=box, find=find, **rule)
     _report(entity, there)
     if find:
         say(f"to look at what was cut out: {command_of('exemplars', entity.name, '--sheet examples.jpg')}")
@@ -198,10 +199,15 @@ def _check_together(given: Mapping[str, Any], denied: bool) -> None:
         raise click.UsageError("--video takes one example from one frame; register images separately")
 
 
-def _check_known(library: Library, name: str) -> None:
-    """Raise UnknownEntity if there is no such entity, with similar names and what may have become of it."""
+@contextmanager
+def _only_known(library: Library, name: str) -> Iterator[None]:
+    """Raise UnknownEntity if there is no such entity, with similar names and what may have become of it.
+
+    It is looked up before any picture is read. Another process may drop it before they are added.
+    """
     try:
         library.entity(name)
+        yield
     except UnknownEntity as exc:
         raise UnknownEntity(
             f"{exc}; it was renamed, dropped or forgotten, and --known registers no new entity:"

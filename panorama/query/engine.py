@@ -45,7 +45,14 @@ from panorama.query.text.parameters import (
     refuse_no_numbers,
     spelled_out,
 )
-from panorama.query.text.remarks import refuse_lists, refuse_numbers, refuse_zones, remarks, zones_lost
+from panorama.query.text.remarks import (
+    beyond_the_end,
+    refuse_lists,
+    refuse_numbers,
+    refuse_zones,
+    remarks,
+    zones_lost,
+)
 from panorama.query.text.statements import EntityStatement, ShowEntities, parse_statement
 from panorama.query.text.tokens import tokenize
 
@@ -250,6 +257,8 @@ class Engine:
         if run.explained:
             return self._explain(rewritten, tokens, run, started)
         answer = self._execute(rewritten, run, started)
+        if not len(answer):
+            answer.warnings += beyond_the_end(rewritten.queries, run)
         return self._told_coarse(answer, rewritten, tokens, lambda: rewriter, run)
 
     def _told_coarse(

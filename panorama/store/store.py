@@ -141,7 +141,7 @@ class Store:
             return videos.known_content(tx, content_hash)
 
     def lost_contents(self) -> frozenset[str]:
-        """Content hashes of videos that lost rows with a data file and must be indexed again."""
+        """Content hashes of videos that lost rows other than vectors, and must be indexed again."""
         with self._place.catalog.read() as tx:
             return lost.lost_contents(tx, self.path)
 

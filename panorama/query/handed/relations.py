@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from panorama.errors import LibraryDamaged, UsageError
 from panorama.query.handed.clocks import list_clocks
 from panorama.query.handed.lending import lent
 from panorama.query.handed.shapes import Shape, add_shapes
-from panorama.query.shorthands.clock import clock_seconds_of, joined_picture, joined_pictures, span_of
+from panorama.query.shorthands.clock import instants, instants_of_films, spans, spans_of_films
 from panorama.query.text.quoting import quote_text
 from panorama.store.files.lost import check_readable
 
@@ -183,45 +183,42 @@ STORED_COLUMNS = {
     "pictures": {"segment": "INTEGER", "frame": "BIGINT", "picture": "VARCHAR"},
 }
 
-_TRACK_CLOCKS = span_of("_clock", "v.start_clock", "t.start_time", "t.end_time")
-# The joins drop rows of segments that belong to no video any more; files may still hold such rows.
 _VIEWS = (
     "CREATE VIEW videos AS SELECT video, uri, camera, duration, width, height, frames, start_clock,"
     " time_zone, start_utc, indexed_at FROM _panorama.videos",
     "CREATE VIEW entities AS SELECT entity, exemplars, negatives, category FROM _panorama.entities",
-    "CREATE VIEW tracks AS SELECT v.video, t.track_id, t.start_time, t.end_time, t.start_frame, t.end_frame,"
-    f" t.samples, {_TRACK_CLOCKS[0]} AS start_clock, {_TRACK_CLOCKS[1]} AS end_clock"
-    " FROM _panorama.tracks t JOIN _panorama.videos v ON v.segment = t.segment"
-    f" {joined_pictures('v.clock_key', 't.start_time', 't.end_time')}",
-    "CREATE VIEW detections AS SELECT v.video, b.frame, b.time, b.track_id, b.x1::DOUBLE AS x1,"
-    " b.y1::DOUBLE AS y1, b.x2::DOUBLE AS x2, b.y2::DOUBLE AS y2, b.score::DOUBLE AS score,"
-    f" {clock_seconds_of('_clock', 'v.start_clock', 'b.time')} AS clock"
-    " FROM _panorama.boxes b JOIN _panorama.videos v ON v.segment = b.segment"
-    f" {joined_picture('v.clock_key', 'b.time')}",
-    "CREATE VIEW crops AS SELECT c.crop_id, v.video, c.track_id, c.frame, c.time, c.x1::DOUBLE AS x1,"
-    " c.y1::DOUBLE AS y1, c.x2::DOUBLE AS x2, c.y2::DOUBLE AS y2, c.quality::DOUBLE AS quality,"
-    f" {clock_seconds_of('_clock', 'v.start_clock', 'c.time')} AS clock"
-    " FROM _panorama.crops c JOIN _panorama.videos v ON v.segment = c.segment"
-    f" {joined_picture('v.clock_key', 'c.time')}",
-)
-
-_FRAMES = (
-    "CREATE VIEW frames AS SELECT v.video, f.frame, f.time, f.pts, {picture} AS picture,"
-    f" {clock_seconds_of('_clock', 'v.start_clock', 'f.time')} AS clock"
-    " FROM _panorama.frames f JOIN _panorama.videos v ON v.segment = f.segment{joined}"
-    f" {joined_picture('v.clock_key', 'f.time')}"
-)
-_NAMES = (
     "CREATE VIEW _panorama.named_pictures AS"
     " SELECT v.video AS _video, n.frame AS _frame, n.picture AS _picture"
-    " FROM _panorama.pictures n JOIN _panorama.videos v ON v.segment = n.segment"
+    " FROM _panorama.pictures n JOIN _panorama.videos v ON v.segment = n.segment",
 )
-_NO_PICTURES = {"picture": "CAST(NULL AS VARCHAR)", "joined": ""}
-_PICTURES = {
-    "picture": "n.picture",
-    "joined": " LEFT JOIN _panorama.pictures n ON n.segment = f.segment AND n.frame = f.frame",
-}
-"""Joined only if a library has pictures, so that it costs libraries of video files nothing."""
+# The joins drop rows of segments that belong to no video any more; files may still hold such rows.
+_TRACKS = (
+    "v.video, t.track_id, t.start_time, t.end_time, t.start_frame, t.end_frame, t.samples",
+    "_panorama.tracks t JOIN _panorama.videos v ON v.segment = t.segment",
+    *("t.start_time", "t.end_time"),
+)
+_DETECTIONS = (
+    "v.video, b.frame, b.time, b.track_id, b.x1::DOUBLE AS x1, b.y1::DOUBLE AS y1, b.x2::DOUBLE AS x2,"
+    " b.y2::DOUBLE AS y2, b.score::DOUBLE AS score",
+    "_panorama.boxes b JOIN _panorama.videos v ON v.segment = b.segment",
+    "b.time",
+)
+_CROPS = (
+    "c.crop_id, v.video, c.track_id, c.frame, c.time, c.x1::DOUBLE AS x1, c.y1::DOUBLE AS y1,"
+    " c.x2::DOUBLE AS x2, c.y2::DOUBLE AS y2, c.quality::DOUBLE AS quality",
+    "_panorama.crops c JOIN _panorama.videos v ON v.segment = c.segment",
+    "c.time",
+)
+_FRAMES = (
+    "v.video, f.frame, f.time, f.pts, CAST(NULL AS VARCHAR) AS picture",
+    "_panorama.frames f JOIN _panorama.videos v ON v.segment = f.segment",
+    "f.time",
+)
+_FRAMES_WITH_PICTURES = (
+    "v.video, f.frame, f.time, f.pts, n.picture",
+    f"{_FRAMES[1]} LEFT JOIN _panorama.pictures n ON n.segment = f.segment AND n.frame = f.frame",
+    "f.time",
+)
 
 # A macro names the files: DuckDB plans it only when a statement reads the table, and most read none.
 _FILES = f"CREATE OR REPLACE MACRO {SCHEMA}.{{table}}_files() AS {{files}}"
@@ -248,8 +245,7 @@ def connect(
     _list(connection, snapshot, {} if listed is None else listed)
     for table, columns in STORED_COLUMNS.items():
         _show_stored(connection, table, columns, snapshot.files.get(table, []))
-    frames = _FRAMES.format(**(_PICTURES if snapshot.files.get("pictures") else _NO_PICTURES))
-    for view in (*_VIEWS, frames, _NAMES):
+    for view in (*_VIEWS, *_clocked_views(snapshot)):
         connection.execute(view)
     add_shapes(connection, snapshot.zones)
     for name, columns in MATCHED_COLUMNS.items():
@@ -257,6 +253,20 @@ def connect(
         message = quote_text(f"write {name} without a schema before it")
         connection.execute(_PLACEHOLDER.format(name=name, columns=picks, message=message))
     return connection
+
+
+def _clocked_views(snapshot: SnapshotLike) -> Iterator[str]:
+    """The relations whose rows have clocks.
+
+    They are joined with the names and the times of pictures only if a library has some, so that these cost
+    libraries of video files nothing.
+    """
+    instant, span = (instants, spans) if len(snapshot.picture_clocks) else (instants_of_films, spans_of_films)
+    yield f"CREATE VIEW tracks AS {span(*_TRACKS)}"
+    yield f"CREATE VIEW detections AS {instant(*_DETECTIONS)}"
+    yield f"CREATE VIEW crops AS {instant(*_CROPS)}"
+    frames = _FRAMES_WITH_PICTURES if snapshot.files.get("pictures") else _FRAMES
+    yield f"CREATE VIEW frames AS {instant(*frames)}"
 
 
 class Tables:

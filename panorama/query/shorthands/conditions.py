@@ -168,6 +168,14 @@ def any_of(parts: Iterable[Times]) -> Times:
     return tuple(dict.fromkeys(bounds for part in found for bounds in part)) if all(found) else ()
 
 
+def hull(times: Times) -> Bounds:
+    """The shortest bounds that contain all alternatives."""
+    lows = [bounds.low for bounds in times if bounds.low is not None]
+    highs = [bounds.high for bounds in times if bounds.high is not None]
+    low = min(lows) if lows and len(lows) == len(times) else None
+    return Bounds(low, max(highs) if highs and len(highs) == len(times) else None)
+
+
 def with_leaves(condition: Condition, changed: Callable[[Leaf], Condition]) -> Condition:
     """The condition with `changed` applied to every leaf."""
     if isinstance(condition, Leaf):

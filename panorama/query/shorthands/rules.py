@@ -18,8 +18,8 @@ from panorama.query.shorthands.conditions import (
     Not,
     Or,
     Sequence,
-    Times,
     any_of,
+    hull,
 )
 from panorama.query.shorthands.plan import (
     OVERLAP_TARGETS,
@@ -235,18 +235,11 @@ def push_filters(query: Query, context: Context) -> Query:
     bounds = Bounds()
     if query.target not in OVERLAP_TARGETS:
         # Merging may move the ends of a row, so its time says nothing about each of its tracks.
-        bounds = _hull(any_of(branch.times for branch in branches))
+        bounds = hull(any_of(branch.times for branch in branches))
     clocks = tuple(tuple(leaf.clock for leaf in branch.where if leaf.clock) for branch in pruned)
     # If one alternative can hold at any time, no video can be excluded.
     query = replace(query, clocks=clocks if all(clocks) else ())
     return replace(query, branches=pruned, shared=shared, bounds=bounds)
-
-
-def _hull(times: Times) -> Bounds:
-    lows = [bounds.low for bounds in times if bounds.low is not None]
-    highs = [bounds.high for bounds in times if bounds.high is not None]
-    low = min(lows) if lows and len(lows) == len(times) else None
-    return Bounds(low, max(highs) if highs and len(highs) == len(times) else None)
 
 
 def limit_to_shapes(query: Query, context: Context) -> Query:

@@ -22,6 +22,7 @@ from panorama.errors import QueryError, UnknownEntity, no_entity, unknown
 from panorama.lines import counted
 from panorama.query.handed.relations import SCHEMA
 from panorama.query.run import Run
+from panorama.query.shorthands.conditions import any_of, hull
 from panorama.query.shorthands.plan import CLOCK_COLUMNS, Query
 from panorama.query.text.extensions import closing
 from panorama.store.catalog.zones import lost_shape
@@ -56,6 +57,7 @@ SELECT zone, any_value(kind), list(DISTINCT camera ORDER BY camera),
 FROM {SCHEMA}.zones WHERE list_contains(?, zone) GROUP BY zone
 HAVING NOT bool_or(camera = '' OR camera IN (SELECT camera FROM {SCHEMA}.videos)) ORDER BY zone
 """
+_LONGEST = f"SELECT count(*), max(duration) FROM {SCHEMA}.videos{{where}}"
 _CLOCKS = f"""
 SELECT count(*), count(start_clock), coalesce(sum(undated_pictures), 0) FROM {SCHEMA}.videos{{where}}
 """
@@ -301,13 +303,38 @@ def _videos_asked(query: Query, run: Run) -> tuple[int, int, int] | None:
 
     None if a condition is wrong.
     """
-    asked = [f"({leaf.text})" for leaf in query.shared if not leaf.may_select]
-    where = f" WHERE {' AND '.join(asked)}" if asked else ""
+    where = _asked_videos(query)
     try:
         ((videos, known, pictures),) = run.cursor.execute(_CLOCKS.format(where=where)).fetchall()
     except duckdb.Error:
         return None  # the statement itself will report the error in its condition
     return int(videos), int(known), int(pictures)
+
+
+def _asked_videos(query: Query) -> str:
+    """SQL of the condition on the videos that a shorthand concerns, or on more of them; '' for all."""
+    asked = [f"({leaf.text})" for leaf in query.shared if not leaf.may_select]
+    return f" WHERE {' AND '.join(asked)}" if asked else ""
+
+
+def beyond_the_end(queries: Sequence[Query], run: Run) -> tuple[str, ...]:
+    """A remark on each shorthand that asks for times after the end of all its videos."""
+    told = []
+    for query in queries:
+        asked = hull(any_of(branch.times for branch in query.branches))
+        if asked.low is None or asked.empty:
+            continue
+        try:
+            rows = run.cursor.execute(_LONGEST.format(where=_asked_videos(query))).fetchall()
+        except duckdb.Error:
+            continue  # it fails on videos that another condition of the statement excludes
+        ((videos, longest),) = rows
+        if videos and asked.low > longest:
+            told.append(
+                f"no video is that long: time is asked for from {asked.low:g} s on, and the longest of"
+                f" {counted(videos, 'video')} lasts {longest:g} s. A time of day is a text: time > '10:00'"
+            )
+    return tuple(told)
 
 
 def least(tokens: list[Token]) -> Iterator[Compared]:

@@ -175,7 +175,7 @@ def add_album(
     Raises:
         EntityError: an invalid name, no picture, a picture without `seen` that is registered with the other
             sign, or an entity that exists despite `known`.
-        UnknownEntity: an entity that does not exist despite `known`.
+        UnknownEntity: an entity that does not exist despite `known`, or that has no example among `items`.
     """
     checked = [(check_name(entity), items) for entity, items in entries.items()]
     for name, items in checked:
@@ -186,7 +186,8 @@ def add_album(
         with place.catalog.write() as tx:
             ids = []
             for name, items in checked:
-                entity_id = _find_or_make(tx, name, known)
+                only_negatives = all(item.negative for item in items)  # these make no entity
+                entity_id = _find_or_make(tx, name, only_negatives or known)
                 if category is not None:
                     tx.run(_SET_CATEGORY, entity=entity_id, category=int(category))
                 ids.append([_add(tx, place, name, entity_id, item, written) for item in items])

@@ -28,6 +28,7 @@ FEW_ROWS = 4096
 
 _LISTED = "SELECT path, bytes FROM files WHERE retired_version IS NULL"
 _VECTORS = f"{_LISTED} AND table_name = 'embeddings'"
+_NO_VECTORS = f"{_LISTED} AND table_name <> 'embeddings'"
 _UNLIST = """
 UPDATE files SET retired_version = :version, retired_at = :now
 WHERE path IN :paths AND retired_version IS NULL RETURNING path
@@ -86,8 +87,11 @@ def _told(path: Path) -> Iterator[None]:
 
 
 def lost_contents(tx: Transaction, root: Path) -> frozenset[str]:
-    """Content hashes of the videos that lost rows with a missing or truncated data file."""
-    lost = _lost_files(tx, root)
+    """Content hashes of the videos that lost rows with a missing or truncated data file.
+
+    Vectors do not count: they are made again from the stored crops, see `unlist_lost_vectors`.
+    """
+    lost = _lost_files(tx, root, _NO_VECTORS)
     return frozenset(row.content_hash for path in lost for row in tx.rows(_CONTENTS, path=path))
 
 
