@@ -186,7 +186,8 @@ class Library(LibraryContents):
             videos: names or paths, None for all.
             recording: a rule; the library keeps it if `videos` is None. Times set by hand stay.
             start: local time of the first frame of each of these videos, `2026-03-01 10:00:00`; '' makes it
-                unknown.
+                unknown. For a folder of pictures, of its first picture, by name, whose own time is known:
+                the others keep their distance from it.
             zone: time zone such as `Europe/Berlin`; '' for the videos' own zone, else the library's, else
                 that of this computer.
             first_start: local time of the first frame of the earliest video, whose clock was wrong; the other

@@ -21,6 +21,13 @@ from panorama.lines import composed
 NONE, METADATA, NAME = "none", "metadata", "name"
 """Sources of times other than a pattern; see `panorama.cameras.recording.RecordingRule`."""
 
+NOT_NAMED = ""
+"""Source of times of a library for which nobody named one: times are read from nowhere, as with `NONE`, but
+names that look like recording times are remarked on."""
+
+FOLDER = "folder"
+"""Camera of a video: the folder that it lies in."""
+
 BY_HAND = "hand"
 """Source of a time that somebody set for one video; rules do not change it."""
 

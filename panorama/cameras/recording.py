@@ -14,9 +14,11 @@ from zoneinfo import available_timezones
 from panorama.arguments import take_fields
 from panorama.cameras.naming import (
     BY_HAND,
+    FOLDER,
     METADATA,
     NAME,
     NONE,
+    NOT_NAMED,
     NamePattern,
     Told,
     folder_camera,
@@ -26,31 +28,24 @@ from panorama.cameras.naming import (
 from panorama.cameras.picture_times import (
     PictureTimes,
     dated_pictures,
-    has_gaps,
-    is_backwards,
+    first_dated,
     named_pictures,
     names_in,
     with_offsets,
 )
 from panorama.cameras.recording_report import RecordingReport
-from panorama.cameras.shared_cameras import shared_cameras
+from panorama.cameras.remarks import remarked
 from panorama.cameras.typed_start import typed_unix
-from panorama.cameras.unread import unread, usable
+from panorama.cameras.unread import usable
 from panorama.errors import UsageError, VideoError
 from panorama.lines import counted, some
 from panorama.store import Recorded, RecordedRow, Store
+from panorama.store.catalog.picture_offsets import has_gaps, has_unread, is_backwards
 from panorama.store.catalog.recorded import has_date, zone_named
 from panorama.video import recorded_at
 
 SETTING = "recording"
 """The setting in which a library keeps its rule, so that the next `index` applies it too."""
-
-FOLDER = "folder"
-"""Camera of a video: the folder that it lies in."""
-
-NOT_NAMED = ""
-"""Source of times of a library for which nobody named one: times are read from nowhere, as with `NONE`, but
-names that look like recording times are remarked on."""
 
 NEARLY_NOW_SECONDS = 10
 """A time so little in the future gives no remark: clocks differ."""
@@ -183,7 +178,6 @@ def apply_rule(
     store: Store,
     rule: RecordingRule | None,
     videos: Collection[str] | None = None,
-    fresh: Collection[str] | None = (),
     bare: dict[PurePath, list[str]] | None = None,
     times: bool = True,
 ) -> RecordingReport:
@@ -192,12 +186,10 @@ def apply_rule(
     If the rule gives no time for a video, the video has none afterwards. Three exceptions keep the time as it
     is: the rule 'none'; a file that cannot be read; a video that this same rule dated at its former place. If
     the camera is the folder, all videos in the folder that have no camera get it. No video is decoded. Given
-    `bare` and nothing fresh, the cost grows with the number of `videos`.
+    `bare`, the cost grows with the number of `videos`.
 
     Args:
         rule: None for the rule that the library keeps, even if another process changes it during the call.
-        fresh: videos that are new in the library, None for all: a new folder that shares its camera with
-            another folder is reported once, and so are names that look like times.
         bare: the result of `bare_folders`; folders whose videos get their camera are removed from it.
         times: False changes cameras only.
     """
@@ -207,10 +199,7 @@ def apply_rule(
     while (report := _by_rule(store, by, rows, joined, times)) is None:  # another process changed a video
         by, rows = rule or remembered(store), store.recorded(videos)
         joined = _without_camera(store, [row.name for row in joined])
-    if fresh is not None and set(fresh).isdisjoint(report.unread):
-        report = replace(report, unread=())
-    told = by.camera_from == FOLDER and (fresh is None or bool(fresh))
-    return replace(report, shared=shared_cameras(store.recorded(), fresh)) if told else report
+    return report
 
 
 def _by_rule(
@@ -242,7 +231,7 @@ def _by_rule(
         if not rule.has_source or row.recorded.time_from == BY_HAND:
             changes[row.name] = with_offsets(store, row, filmed, by_name)
             continue
-        pictures = dated_pictures(store, row, filmed, rule, zone, by_name)
+        pictures = dated_pictures(store, row, filmed, rule, by_name)
         now, asked = pictures or _dated(row.uri, filmed, told, rule, zone)
         changes[row.name] = now
         if now.start_time_unix is None:
@@ -266,9 +255,9 @@ def _by_rule(
         changed,
         partly=tuple(row.name for row in rows if has_gaps(changes[row.name].picture_offsets)),
         kept=tuple(kept),
+        away=tuple(row.name for row in rows if has_unread(changes[row.name].picture_offsets)),
         backwards=tuple(row.name for row in rows if is_backwards(changes[row.name].picture_offsets)),
         to_come=tuple(row.name for row in rows if _is_to_come(changes[row.name], rule)),
-        unread=unread(rows, zone) if rule.time_from == NOT_NAMED else (),
     )
 
 
@@ -332,7 +321,7 @@ def date_videos(
         check_fits(rule if times else replace(rule, time_from=NONE), [Path(row.uri) for row in rows])
         if videos is None:
             remember(store, rule)
-        return apply_rule(store, rule, videos, fresh=None, times=times)
+        return remarked(store, apply_rule(store, rule, videos, times=times), videos)
     if videos is None:
         raise UsageError("name the videos whose start this is")
     return _begin(store, videos, start or "", zone)
@@ -341,6 +330,9 @@ def date_videos(
 def _begin(store: Store, videos: Sequence[str], start: str, zone: str) -> RecordingReport:
     """Set the moment at which all of some videos began; '' makes it unknown.
 
+    A folder of pictures begins with its first picture, by name, whose time is known; the others keep their
+    distance from it. If no picture has a time, the clock runs on from there at five pictures a second.
+
     Args:
         zone: time zone of `start`, and of the videos from now on; '' for the one that each video has, else
             the library's, else that of this computer.
@@ -348,14 +340,18 @@ def _begin(store: Store, videos: Sequence[str], start: str, zone: str) -> Record
     Raises:
         UsageError: the start is not a date with a time, or is not a single moment in the videos' time zones.
     """
-    library_zone, changed = kept_zone(store.setting(SETTING)), None
+    library_zone = kept_zone(store.setting(SETTING))
+    rule = RecordingRule(zone=zone or library_zone or "UTC")
+    if not start:
+        return RecordingReport(rule, changed=store.clear_times(videos))
+    changed, remark = None, ""
     begun: dict[float, str] = {}
     while changed is None:  # retry if another process changed a video in between: its camera must stay
         rows = store.recorded(videos)
         known = {row.name: row.recorded for row in rows}
-        changes = {name: before.begun() for name, before in known.items()}
+        changes = {}
         begun.clear()
-        for row in rows if start else ():
+        for row in rows:
             own = zone or row.recorded.time_zone or library_zone or local_zone()
             unix = typed_unix(start, zone_named(own))
             now = row.recorded.begun(unix, own, BY_HAND, row.recorded.picture_offsets)
@@ -367,17 +363,23 @@ def _begin(store: Store, videos: Sequence[str], start: str, zone: str) -> Record
                 f" so {start!r} is not a single moment; name its zone with --timezone"
             )
         changed = store.put_recorded(changes, known)
-    rule = RecordingRule(zone=zone or library_zone or "UTC")
-    return RecordingReport(rule, changed=changed, remark=_begun_remark(list(changes), begun))
+        remark = _begun_remark(store, rows, changes, begun)
+    return RecordingReport(rule, changed=changed, remark=remark)
 
 
-def _begun_remark(names: Sequence[str], begun: Mapping[float, str]) -> str:
-    """When the videos now begin; '' if that is unknown now."""
+def _begun_remark(
+    store: Store, rows: Sequence[RecordedRow], now: Mapping[str, Recorded], begun: Mapping[float, str]
+) -> str:
+    """When the videos now begin; '' if there are none."""
     for unix, zone in begun.items():
         shown = shown_time(unix, zone)
-        if len(names) == 1:
-            return f"{names[0]} begins at {shown}"
-        return f"{len(names)} videos begin at the same moment, {shown}; --first-at keeps their intervals"
+        if len(rows) > 1:
+            return f"{len(rows)} videos begin at the same moment, {shown}; --first-at keeps their intervals"
+        (row,) = rows
+        first = first_dated(store, row, now[row.name])
+        return f"{row.name} begins at {shown}" + (
+            f" with {first}, its first picture with a time" if first else ""
+        )
     return ""
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from panorama.cameras.naming import without_camera
-from panorama.cameras.recording import FOLDER, SETTING, RecordingRule, kept_zone
+from panorama.cameras.naming import FOLDER, without_camera
+from panorama.cameras.recording import SETTING, RecordingRule, kept_zone
 from panorama.cli.given import Text
 from panorama.library import Library
 
