@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.cameras.naming import BY_HAND, METADATA, NamePattern, Told, told_by
+from panorama.cameras.naming import BY_HAND, METADATA, NAME, NamePattern, Told, told_by
 from panorama.cameras.unread import usable
 from panorama.store import Recorded, RecordedRow, Store
 from panorama.store.catalog.picture_offsets import UNREAD, are_known, has_unread, offsets_of, stored_offsets
@@ -72,26 +73,39 @@ def dated_pictures(
 def with_offsets(
     store: Store, row: RecordedRow, known: Recorded, by_name: PictureTimes | None = None
 ) -> Recorded:
-    """A folder of pictures whose start is known, with what its pictures tell of the time between them.
+    """A folder of pictures whose start stays, with what its pictures tell of the time between them.
 
     So one start by hand puts the clock of a camera right: it is that of the first picture, by name, whose
-    time is known. Anything else is returned as it is.
+    time is known. Times of a rule that no longer holds go on by that rule in a folder that grows. Anything
+    else is returned as it is.
 
     Args:
         known: the video with its camera and start.
-        by_name: the result of `named_pictures`; without a time in it, EXIF counts.
+        by_name: the result of `named_pictures`; for a start by hand, EXIF counts without a time in it.
     """
-    is_first = known.picture_offsets is None
-    asks = row.has_pictures and known.time_from in (BY_HAND, METADATA)
-    if not asks or not (is_first or has_unread(known.picture_offsets)) or not _has_pictures(Path(row.uri)):
+    held, source = known.picture_offsets, known.time_from or ""
+    if not row.has_pictures or not (held is None or has_unread(held)):
         return known
-    if is_first and by_name is not None and by_name.start_unix is not None:
-        return replace(known, picture_offsets=by_name.offsets)
     zone = zone_named(known.time_zone or "UTC")
-    found = _exif_times(store, row, zone) if is_first else _completed(store, row, known, zone)
+    if source == NAME or "%" in source:
+        found = _named_times(store, row, None if source == NAME else NamePattern(source), zone)
+        is_told = found.start_unix is not None
+        return known.begun(found.start_unix, known.time_zone, source, found.offsets) if is_told else known
+    if source not in (BY_HAND, METADATA) or not _has_pictures(Path(row.uri)):
+        return known
+    if by_name is not None and by_name.start_unix is None:
+        by_name = None
+    if held is not None:
+        return _begun(known, _completed(store, row, known, zone, by_name))
+    exif_or_names = _exif_times(store, row, zone) if by_name is None else by_name
+    return known if exif_or_names is None else replace(known, picture_offsets=exif_or_names.offsets)
+
+
+def _begun(known: Recorded, found: PictureTimes | None) -> Recorded:
+    """A video with the times of its pictures; as it is if nothing is new."""
     if found is None:
         return known
-    start = known.start_time_unix if is_first or found.start_unix is None else found.start_unix
+    start = known.start_time_unix if found.start_unix is None else found.start_unix
     return replace(known, start_time_unix=start, picture_offsets=found.offsets)
 
 
@@ -163,56 +177,63 @@ def _exif_times(store: Store, row: RecordedRow, zone: tzinfo) -> PictureTimes | 
         None if it cannot be told now: no picture can be read, or the drive does not answer.
     """
     names = store.picture_names(row.segment)
-    read = _read(Path(row.uri), names, range(len(names)), zone)
+    read = _read(Path(row.uri), names, zone, range(len(names)))
     if read is None:
         return None
-    held = _known(row.recorded, len(names))
+    held = _moments(row.recorded.start_time_unix, row.recorded.picture_offsets, len(names))
     stays = read.gone & ~np.isnan(held) & (row.recorded.time_from == METADATA)
     taken = np.where(stays, held, read.taken)
     return _times(taken, names, zone, unread=(read.gone | read.unreadable) & ~stays)
 
 
-def _completed(store: Store, row: RecordedRow, known: Recorded, zone: tzinfo) -> PictureTimes | None:
-    """The known times of a folder's pictures, with those of pictures that could not be read before.
+def _completed(
+    store: Store, row: RecordedRow, known: Recorded, zone: tzinfo, by_name: PictureTimes | None = None
+) -> PictureTimes | None:
+    """The known times of a folder's pictures, with those of pictures that were away or did not exist before.
 
     Args:
         zone: time zone of the camera's clock, for times without an offset.
+        by_name: what the pictures' names say, in place of EXIF.
 
     Returns:
         None if there is nothing new.
     """
-    names, folder = store.picture_names(row.segment), Path(row.uri)
-    offsets = offsets_of(known.picture_offsets or b"")[: len(names)]
-    read = _read(folder, names, np.flatnonzero(offsets == UNREAD).tolist(), zone)
+    names, start = store.picture_names(row.segment), known.start_time_unix
+    if by_name is None:
+        tells: Callable[[Sequence[int]], _Read | None] = partial(_read, Path(row.uri), names, zone)
+    else:
+        tells = partial(_named, by_name, len(names))
+    held = offsets_of(known.picture_offsets or b"")[: len(names)]
+    read = tells(np.flatnonzero(held == UNREAD).tolist())
+    taken = _moments(start, known.picture_offsets, len(names))
     if read is None:
         return None
-    taken = _known(known, len(names))
-    ahead = 0.0 if known.time_from != BY_HAND else _ahead(folder, names, taken, zone)
+    unread = read.gone | read.unreadable
+    if np.isnan(read.taken).all():
+        return PictureTimes(start, stored_offsets(taken, start or 0.0, unread))
+    ahead = _ahead(taken, tells) if known.time_from == BY_HAND else 0.0
     if ahead is None:
         return None
-    taken = np.where(np.isnan(read.taken), taken - ahead, read.taken)
-    found = _times(taken, names, zone, unread=read.gone | read.unreadable)
-    if known.time_from == BY_HAND and found.start_unix is not None:
-        is_first = not are_known(offsets).any() and known.start_time_unix is not None
-        start = known.start_time_unix if is_first else found.start_unix + ahead
-        return replace(found, start_unix=start)
-    return found
+    own = np.where(np.isnan(read.taken), taken - ahead, read.taken)
+    found = _times(own, names, zone, unread=unread)
+    if known.time_from != BY_HAND or found.start_unix is None:
+        return found
+    return replace(found, start_unix=start if np.isnan(taken).all() else found.start_unix + ahead)
 
 
-def _ahead(
-    folder: Path, names: Sequence[str | None], taken: NDArray[np.float64], zone: tzinfo
-) -> float | None:
+def _ahead(taken: NDArray[np.float64], tells: Callable[[Sequence[int]], _Read | None]) -> float | None:
     """By how many seconds the clock set by hand is ahead of the pictures' own.
 
     Args:
         taken: (N,) the times by the clock set by hand; NaN if unknown.
+        tells: reads the own times of pictures by number.
 
     Returns:
         0 if no time is known; None if no picture of known time can be read.
     """
     known = np.flatnonzero(~np.isnan(taken)).tolist()
     for number in known:
-        read = _read(folder, names, [number], zone)
+        read = tells([number])
         if read is not None and not np.isnan(read.taken[number]):
             return float(taken[number] - read.taken[number])
     return None if known else 0.0
@@ -220,7 +241,7 @@ def _ahead(
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What the EXIF of some of a folder's pictures says.
+    """What some of a folder's pictures say of their time.
 
     Attributes:
         taken: (N,) in seconds since 1970; NaN if one says nothing, or was not to be read.
@@ -233,9 +254,16 @@ class _Read:
     unreadable: NDArray[np.bool_]
 
 
-def _read(folder: Path, names: Sequence[str | None], wanted: Iterable[int], zone: tzinfo) -> _Read | None:
-    """Read some pictures by number; None if none of them can be read, or the drive does not answer."""
-    count, is_any = len(names), False
+def _named(by_name: PictureTimes, count: int, wanted: Sequence[int]) -> _Read:
+    """What the names of some pictures say, by number."""
+    taken, never = np.full(count, np.nan), np.zeros(count, np.bool_)
+    taken[wanted] = _moments(by_name.start_unix, by_name.offsets, count)[wanted]
+    return _Read(taken, never, never)
+
+
+def _read(folder: Path, names: Sequence[str | None], zone: tzinfo, wanted: Sequence[int]) -> _Read | None:
+    """What the EXIF of some pictures says, by number; None if none can be read, or no drive answers."""
+    count, is_any = len(names), not wanted
     found = _Read(np.full(count, np.nan), np.zeros(count, np.bool_), np.zeros(count, np.bool_))
     for number in wanted:
         name = names[number]
@@ -282,13 +310,13 @@ def names_in(path: Path) -> Iterator[str]:
         yield from (str(picture) for picture in pictures_in(found))
 
 
-def _known(recorded: Recorded, count: int) -> NDArray[np.float64]:
-    """(count,) the known times in seconds since 1970; NaN where there is none."""
+def _moments(start: float | None, offsets: bytes | None, count: int) -> NDArray[np.float64]:
+    """(count,) the known times of pictures in seconds since 1970; NaN where there is none."""
     taken = np.full(count, np.nan)
-    if recorded.picture_offsets and recorded.start_time_unix is not None:
-        offsets = offsets_of(recorded.picture_offsets)[:count]
-        there = np.flatnonzero(are_known(offsets))
-        taken[there] = recorded.start_time_unix + offsets[there] / 1e6
+    if offsets and start is not None:
+        held = offsets_of(offsets)[:count]
+        known = np.flatnonzero(are_known(held))
+        taken[known] = start + held[known] / 1e6
     return taken
 
 

@@ -48,6 +48,17 @@ def has_unread(held: bytes | None) -> bool:
     return bool(held) and UNREAD in offsets_of(held or b"")
 
 
+def lengthened(held: bytes | None, count: int) -> bytes | None:
+    """Stored offsets for as many pictures: those that came behind the known ones have still to be read.
+
+    None if the pictures have no times, since then all of them have to be asked.
+    """
+    if not held:
+        return None
+    more = max(count - len(held) // 8, 0)
+    return held[: 8 * count] + np.full(more, UNREAD, "<i8").tobytes()
+
+
 def has_gaps(held: bytes | None) -> bool:
     """Whether some pictures have times of their own, and others tell none."""
     offsets = offsets_of(held or b"")
