@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -144,6 +145,19 @@ def test_the_start_by_hand_is_that_of_the_first_picture_with_a_time(run: Run, tm
     told = run("clock", "trap", "--at", "2026-03-01 20:00:00", "--timezone", "UTC").err
     assert "trap begins at 2026-03-01 20:00:00 UTC with IMG_0002.png, its first picture with a time" in told
     assert clocks(run) == [None, "20:00:00", "20:00:05"]
+
+
+def test_names_that_are_no_text_lead_to_their_pictures(run: Run, tmp_path: Path) -> None:
+    """As out of an archive of another system; no such file was found, so no time was known."""
+    folder = trap(tmp_path / "trap", ["10:00:00", "10:00:01", "10:00:05", "10:00:09"])
+    try:
+        for number, odd in enumerate((b"F\xfcchse_1", b"F\xfcchse_2", b"H\xe4her_3", b"H\xfcher_3"), start=1):
+            (folder / f"IMG_{number:04d}.png").rename(folder / os.fsdecode(odd + b".png"))
+    except OSError:
+        pytest.skip("this file system takes only names that are text")
+    told = run("index", "trap", "--model", "color-bands", *UTC).err
+    assert clocks(run) == ["10:00:00", "10:00:01", None, None], "the last two look the same"
+    assert TRIED_AGAIN in told
 
 
 def damage(catalog: Path, column: str, value: str) -> None:

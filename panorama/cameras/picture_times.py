@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from panorama.cameras.recording import RecordingRule
 
 
+REPLACED = "\ufffd"
+"""Stands in a stored name for bytes of the file's name that are no UTF-8."""
+
+
 @dataclass(frozen=True, slots=True)
 class PictureTimes:
     """When the pictures of a folder were taken.
@@ -147,6 +151,18 @@ def _has_pictures(folder: Path) -> bool:
         return False
 
 
+def _as_spelled(folder: Path) -> dict[str, str]:
+    """The names of a folder's pictures that are no UTF-8, by how they are stored; none that two share.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    found: dict[str, list[str]] = {}
+    for name in picture_names(folder):
+        found.setdefault(os.fsencode(name).decode(errors="replace"), []).append(name)
+    return {stored: names[0] for stored, names in found.items() if REPLACED in stored and len(names) == 1}
+
+
 def _answers(folder: Path) -> bool:
     """Whether a folder's drive answers, so that an error is that of one picture."""
     try:
@@ -265,12 +281,15 @@ def _read(folder: Path, names: Sequence[str | None], zone: tzinfo, wanted: Seque
     """What the EXIF of some pictures says, by number; None if none can be read, or no drive answers."""
     count, is_any = len(names), not wanted
     found = _Read(np.full(count, np.nan), np.zeros(count, np.bool_), np.zeros(count, np.bool_))
+    spelled: dict[str, str] = {}
     for number in wanted:
         name = names[number]
         if name is None:
             continue
         try:
-            unix = picture_taken(folder / name, zone)
+            if REPLACED in name:
+                spelled = spelled or _as_spelled(folder)
+            unix = picture_taken(folder / spelled.get(name, name), zone)
         except FileNotFoundError:
             found.gone[number] = True
         except OSError:
