@@ -89,6 +89,10 @@ def test_a_time_set_by_hand_is_known_whatever_the_name_says(
 
 
 def test_days_of_names_differ_where_both_have_one() -> None:
-    assert of_different_days(["a/x_20260301-2300.mp4", "b/20260302T0100.mkv"])
-    assert not of_different_days(["x_20260301-0100.mp4", "x_20260301-2300.mp4"])
-    assert not of_different_days(["x_20260301-0100.mp4", "x.mp4"])
+    assert of_different_days(["a/x_20260301-2300.mp4"], ["b/20260302T0100.mkv"])
+    assert not of_different_days(["x_20260301-0100.mp4"], ["x_20260301-2300.mp4"])
+    assert not of_different_days(["x_20260301-0100.mp4"], ["x.mp4"])
+    trap = ["20260301-0100.jpg", "20260303-0100.jpg"]
+    assert of_different_days(trap, ["20260304-0100.jpg", "20260305-0100.jpg"])
+    assert not of_different_days(trap, ["20260302-0100.jpg", "20260303-0200.jpg"])
+    assert not of_different_days(trap, ["20260304-0100.jpg", "IMG_0002.jpg"])

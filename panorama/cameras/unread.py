@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 
 from panorama.cameras.naming import usual_stamp
 from panorama.store import RecordedRow, Store
@@ -50,8 +50,16 @@ def _looks_like_time(path: str, zone: tzinfo) -> bool:
     return usable(usual_stamp(path).unix(zone), zone) is not None
 
 
-def of_different_days(uris: Iterable[str]) -> bool:
-    """Whether the names of files look like recording times, and not all of one day."""
-    stamps = [usual_stamp(uri).unix(UTC) for uri in uris]
-    days = {None if unix is None else datetime.fromtimestamp(unix, UTC).date() for unix in stamps}
-    return None not in days and len(days) > 1
+def of_different_days(first: Iterable[str], second: Iterable[str]) -> bool:
+    """Whether the names of two videos look like recording times, of days of which they share none.
+
+    Args:
+        first, second: the path of each, or those of its pictures.
+    """
+    days = [{_day(path) for path in paths} for paths in (first, second)]
+    return None not in days[0] | days[1] and days[0].isdisjoint(days[1])
+
+
+def _day(path: str) -> date | None:
+    unix = usual_stamp(path).unix(UTC)
+    return None if unix is None else datetime.fromtimestamp(unix, UTC).date()
