@@ -18,11 +18,14 @@ from panorama.cameras.unread import usable
 from panorama.store import Recorded, RecordedRow, Store
 from panorama.store.catalog.picture_offsets import UNREAD, are_known, has_unread, offsets_of, stored_offsets
 from panorama.store.catalog.recorded import zone_named
-from panorama.video import picture_names, picture_taken, pictures_in
+from panorama.video import picture_names, picture_taken, pictures_in, spread
 
 if TYPE_CHECKING:
     from panorama.cameras.recording import RecordingRule
 
+
+MOST_COMPARED = 50
+"""About how many pictures are asked by how much a clock set by hand is ahead of theirs, until one tells."""
 
 REPLACED = "\ufffd"
 """Stands in a stored name for bytes of the file's name that are no UTF-8."""
@@ -245,10 +248,10 @@ def _ahead(taken: NDArray[np.float64], tells: Callable[[Sequence[int]], _Read | 
         tells: reads the own times of pictures by number.
 
     Returns:
-        0 if no time is known; None if no picture of known time can be read.
+        0 if no time is known; None if no picture of known time tells its own, of those that are asked.
     """
     known = np.flatnonzero(~np.isnan(taken)).tolist()
-    for number in known:
+    for number in spread(known, MOST_COMPARED):
         read = tells([number])
         if read is not None and not np.isnan(read.taken[number]):
             return float(taken[number] - read.taken[number])
