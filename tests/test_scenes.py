@@ -10,7 +10,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from fakes import Thing, street, thing_picture, write_film, write_street
+from fakes import Thing, scene, street, thing_picture, write_film, write_picture, write_street
 from numpy.typing import NDArray
 
 import panorama
@@ -256,7 +256,13 @@ def cut(tmp_path: Path, fake_proposer: None) -> Callable[..., Library]:
     def make(*films: Sequence[Thing], named: str = "{}.mp4") -> Library:
         library = panorama.open(tmp_path / f"library-{next(counter)}", create=True)
         for number, things in enumerate(films):
-            film = write_film(tmp_path / named.format(number), things, 20, cuts=(0,))
+            film = tmp_path / named.format(number)
+            if film.suffix == ".png":
+                for frame in range(20):
+                    write_picture(film.with_stem(f"{film.stem}{frame:02d}"), scene(frame, things, (0,)))
+                film = film.parent
+            else:
+                write_film(film, things, 20, cuts=(0,))
             library.index(film, settings=EVERY, model="color-bands")
             if not number:
                 library.register("red", thing_picture("red"))
@@ -300,6 +306,18 @@ def test_a_border_from_a_file_that_is_of_another_day_by_its_name_says_how_to_rea
         for video in library.videos().column("video").to_pylist():
             library.date([video], start="2026-03-01 08:00", zone="UTC")
         assert told not in library.why("red", "dock_20260311-090000.mp4", seconds=1.0).reason
+
+
+def test_pictures_in_folders_are_of_different_days_by_their_own_names(cut) -> None:
+    told = "By their names these videos are of different days"
+    with cut([RED], ALIKE, named="v/{0}/2026031{0}-0800.png") as library:
+        assert bands(library) == ["accepted", "uncertain"]
+        assert told in library.why("red", "1", seconds=1.0).reason
+        library.date(recording=panorama.RecordingRule("name", "UTC"))
+        assert told not in library.why("red", "1", seconds=1.0).reason
+    with cut([RED], ALIKE, named="w/{0}/20260310-080{0}.png") as library:
+        assert bands(library) == ["accepted", "uncertain"]
+        assert told not in library.why("red", "1", seconds=1.0).reason
 
 
 def test_a_better_one_in_the_next_file_is_what_those_before_are_held_to(cut) -> None:

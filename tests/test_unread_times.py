@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from clips import write_taken
 from conftest import Ran
-from fakes import ColoredThings, Thing, write_film
+from fakes import ColoredThings, Thing, scene, write_film, write_picture
 
 import panorama
 from panorama.cameras.unread import of_different_days
@@ -63,6 +63,20 @@ def test_who_names_only_cameras_still_hears_it(run: Run, cam: Path) -> None:
     assert len(told(asked)) == 1
 
 
+def test_names_of_pictures_in_folders_are_looked_at_too(run: Run, tmp_path: Path) -> None:
+    """Pictures of three days counted as one day, and nothing said why."""
+    for folder, stem in (("trap", "RCNX_2026030{}-101500"), ("other", "IMG_000{}")):
+        for number in (1, 2, 3):
+            picture = scene(number, [Thing("red", 0, 9)])
+            write_picture(tmp_path / "v" / folder / f"{stem.format(number)}.png", picture)
+    (line,) = told(run("index", "v/trap", "v/other", "--model", "color-bands"))
+    assert line.startswith("1 name looks like a recording time, such as trap/RCNX_20260301-101500.png,")
+    assert told(run("index", "v/trap")) == [], "nothing is new"
+    assert "wall-clock time of 1 video" in run(*ADVICE.split()[1:], "--timezone", "UTC").err
+    asked = ("query", "SELECT DISTINCT clock FROM frames WHERE video = 'trap' ORDER BY 1", "--format", "json")
+    assert [row["clock"][8:10] for row in run(*asked).json] == ["01", "02", "03"]
+
+
 def test_a_time_set_by_hand_is_known_whatever_the_name_says(
     tmp_path: Path, fake_proposer: ColoredThings
 ) -> None:
@@ -76,9 +90,13 @@ def test_a_time_set_by_hand_is_known_whatever_the_name_says(
 
 
 def test_days_of_names_differ_where_both_have_one() -> None:
-    assert of_different_days(["a/x_20260301-2300.mp4", "b/20260302T0100.mkv"])
-    assert not of_different_days(["x_20260301-0100.mp4", "x_20260301-2300.mp4"])
-    assert not of_different_days(["x_20260301-0100.mp4", "x.mp4"])
+    assert of_different_days(["a/x_20260301-2300.mp4"], ["b/20260302T0100.mkv"])
+    assert not of_different_days(["x_20260301-0100.mp4"], ["x_20260301-2300.mp4"])
+    assert not of_different_days(["x_20260301-0100.mp4"], ["x.mp4"])
+    trap = ["20260301-0100.jpg", "20260303-0100.jpg"]
+    assert of_different_days(trap, ["20260304-0100.jpg", "20260305-0100.jpg"])
+    assert not of_different_days(trap, ["20260302-0100.jpg", "20260303-0200.jpg"])
+    assert not of_different_days(trap, ["20260304-0100.jpg", "IMG_0002.jpg"])
 
 
 def test_index_says_once_that_pictures_know_when_they_were_taken(run: Run, tmp_path: Path) -> None:

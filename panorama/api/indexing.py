@@ -59,22 +59,21 @@ def index_found(
         if elsewhere and _holds_new(store, found):
             threading.Thread(target=_load, args=models, name="panorama ahead").start()
         # Import these while the networks load: the decoder and the tracker take as long to load as they do.
-        from panorama.cameras.recording import apply_rule
         from panorama.cameras.recording_rule import remember
-        from panorama.indexing.outcomes import INDEXED, dating
+        from panorama.indexing.outcomes import INDEXED, Dating
         from panorama.indexing.profile import prepare
         from panorama.indexing.run import finish, index_paths
 
         if recording is not None:
             remember(store, recording)
         indexer, kept = prepare(store, *models, settings, redo, depth)
-        report = index_paths(store, indexer, found, dating(store, hooks), kept=kept)
+        dating = Dating(store, hooks)
+        report = index_paths(store, indexer, found, dating.hooks, kept=kept)
         if elsewhere:
             models[0].give_up()  # its process ends while the rest goes on, even if it is still loading
         finish(store, embedder, hooks)
     fresh = {f.video for f in report.files if f.status == INDEXED}
-    told = apply_rule(store, {f.video for f in report.files if f.video}, fresh)
-    return replace(report, recording=told)
+    return replace(report, recording=dating.report(fresh))
 
 
 def _holds_new(store: Store, found: Found) -> bool:

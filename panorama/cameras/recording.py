@@ -8,14 +8,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path, PurePath
 
-from panorama.cameras.daily_cameras import daily_cameras
 from panorama.cameras.naming import BY_HAND, METADATA, Told, folder_camera, told_by, without_camera
 from panorama.cameras.picture_times import (
     PictureTimes,
     dated_pictures,
-    has_gaps,
-    have_exif,
-    is_backwards,
+    first_dated,
     named_pictures,
     names_in,
     with_offsets,
@@ -23,7 +20,6 @@ from panorama.cameras.picture_times import (
 from panorama.cameras.recording_report import RecordingReport
 from panorama.cameras.recording_rule import (
     FOLDER,
-    NOT_NAMED,
     SETTING,
     Naming,
     RecordingRule,
@@ -33,13 +29,14 @@ from panorama.cameras.recording_rule import (
     remembered,
     rule_of,
 )
-from panorama.cameras.shared_cameras import shared_cameras
+from panorama.cameras.remarks import remarked
 from panorama.cameras.typed_start import typed_unix
-from panorama.cameras.unread import unread, usable
+from panorama.cameras.unread import usable
 from panorama.commands import command
 from panorama.errors import UsageError, VideoError
 from panorama.lines import counted, some
 from panorama.store import Recorded, RecordedRow, Store
+from panorama.store.catalog.picture_offsets import has_gaps, has_unread, is_backwards
 from panorama.store.catalog.recorded import OwnRule, has_date, zone_named
 from panorama.video import recorded_at
 
@@ -77,7 +74,6 @@ def _end_of(path: Path) -> str:
 def apply_rule(
     store: Store,
     videos: Collection[str] | None = None,
-    fresh: Collection[str] | None = (),
     bare: dict[PurePath, list[str]] | None = None,
     naming: Naming | None = None,
 ) -> RecordingReport:
@@ -86,12 +82,10 @@ def apply_rule(
     What was named for single videos goes before the library's rule. If a rule gives no time for a video, the
     video has none afterwards. Three exceptions keep the time as it is: the rule 'none'; a file that cannot be
     read; a video that this same rule dated at its former place. If the camera is the folder, all videos in
-    the folder that have no camera get it. No video is decoded. Given `bare` and nothing fresh, the cost grows
-    with the number of `videos`.
+    the folder that have no camera get it. No video is decoded. Given `bare`, the cost grows with the number
+    of `videos`. Another process may change the library's rule during the call.
 
     Args:
-        fresh: videos that are new in the library, None for all: a new folder that shares its camera with
-            another folder is reported once, and so are days as cameras, and times that nobody asked for.
         bare: the result of `bare_folders`; folders whose videos get their camera are removed from it.
         naming: what is named for these videos now; they keep it. If no times are named, only cameras change.
     """
@@ -101,18 +95,7 @@ def apply_rule(
     while (report := _by_rule(store, by, rows, joined, naming)) is None:  # another process changed a video
         by, rows = remembered(store), store.recorded(videos)
         joined = _without_camera(store, [row.name for row in joined])
-    if fresh is not None and set(fresh).isdisjoint(report.unread):
-        report = replace(report, unread=())
-    if fresh is not None and not fresh:
-        return report
-    if by.time_from == NOT_NAMED and (naming is None or not naming.times):
-        untold = [row for row in rows if row.recorded.own.time_from is None]
-        new = [row for row in untold if fresh is None or row.name in fresh]
-        report = replace(report, exif=have_exif(store, new, zone_named(by.zone)))
-    if by.camera_from != FOLDER:
-        return report
-    known = store.recorded()
-    return replace(report, shared=shared_cameras(known, fresh), daily=daily_cameras(known, fresh))
+    return report
 
 
 def _by_rule(
@@ -134,7 +117,7 @@ def _by_rule(
     for row in joined:
         camera = folder_camera(row.uri, row.root, row.name)
         changes[row.name] = replace(row.recorded, camera=camera, camera_from="")
-    undated, unnamed, kept, to_come, unread_of, example, dated = [], [], [], [], [], "", 0
+    undated, unnamed, kept, to_come, example, dated = [], [], [], [], "", 0
     times, rules = naming is None or naming.times, {OwnRule(): rule}
     for row in rows:
         own = row.recorded.own if naming is None else naming.own(row.recorded.own, rule)
@@ -143,8 +126,6 @@ def _by_rule(
         by = rules[own]
         now, fits, asked = _told(store, row, by, times)
         changes[row.name] = now = replace(now, own=own)
-        if by.time_from == NOT_NAMED:
-            unread_of.append(row)
         if naming is None and own != OwnRule():
             continue
         if not fits and (naming is None or naming.cameras):
@@ -174,9 +155,9 @@ def _by_rule(
         changed,
         partly=tuple(row.name for row in rows if has_gaps(changes[row.name].picture_offsets)),
         kept=tuple(kept),
+        away=tuple(row.name for row in rows if has_unread(changes[row.name].picture_offsets)),
         backwards=tuple(row.name for row in rows if is_backwards(changes[row.name].picture_offsets)),
         to_come=tuple(to_come),
-        unread=unread(unread_of, zone_named(rule.zone)),
     )
 
 
@@ -199,7 +180,7 @@ def _told(
         return filmed, fits, None
     if not rule.has_source or row.recorded.time_from == BY_HAND:
         return with_offsets(store, row, filmed, by_name), fits, None
-    pictures = dated_pictures(store, row, filmed, rule, zone, by_name)
+    pictures = dated_pictures(store, row, filmed, rule, by_name)
     now, asked = pictures or _dated(row.uri, filmed, told, rule, zone)
     return now, fits, asked
 
@@ -266,7 +247,7 @@ def date_videos(
         check_fits(naming.named, [Path(row.uri) for row in store.recorded(videos)])
         if videos is None:
             remember(store, rule)
-        return apply_rule(store, videos, fresh=None, naming=naming)
+        return remarked(store, apply_rule(store, videos, naming=naming), videos)
     if videos is None:
         raise UsageError("name the videos whose start this is")
     return _begin(store, videos, start or "", zone)
@@ -275,6 +256,9 @@ def date_videos(
 def _begin(store: Store, videos: Sequence[str], start: str, zone: str) -> RecordingReport:
     """Set the moment at which all of some videos began; '' makes it unknown.
 
+    A folder of pictures begins with its first picture, by name, whose time is known; the others keep their
+    distance from it. If no picture has a time, the clock runs on from there at five pictures a second.
+
     Args:
         zone: time zone of `start`, and of the videos from now on; '' for the one that each video has, else
             the library's, else that of this computer.
@@ -282,14 +266,18 @@ def _begin(store: Store, videos: Sequence[str], start: str, zone: str) -> Record
     Raises:
         UsageError: the start is not a date with a time, or is not a single moment in the videos' time zones.
     """
-    library_zone, changed = kept_zone(store.setting(SETTING)), None
+    library_zone = kept_zone(store.setting(SETTING))
+    rule = RecordingRule(zone=zone or library_zone or "UTC")
+    if not start:
+        return RecordingReport(rule, changed=store.clear_times(videos))
+    changed, remark = None, ""
     begun: dict[float, str] = {}
     while changed is None:  # retry if another process changed a video in between: its camera must stay
         rows = store.recorded(videos)
         known = {row.name: row.recorded for row in rows}
-        changes = {name: before.begun() for name, before in known.items()}
+        changes = {}
         begun.clear()
-        for row in rows if start else ():
+        for row in rows:
             own = zone or row.recorded.time_zone or library_zone or local_zone()
             unix = typed_unix(start, zone_named(own))
             now = row.recorded.begun(unix, own, BY_HAND, row.recorded.picture_offsets)
@@ -301,17 +289,23 @@ def _begin(store: Store, videos: Sequence[str], start: str, zone: str) -> Record
                 f" so {start!r} is not a single moment; name its zone with --timezone"
             )
         changed = store.put_recorded(changes, known)
-    rule = RecordingRule(zone=zone or library_zone or "UTC")
-    return RecordingReport(rule, changed=changed, remark=_begun_remark(list(changes), begun))
+        remark = _begun_remark(store, rows, changes, begun)
+    return RecordingReport(rule, changed=changed, remark=remark)
 
 
-def _begun_remark(names: Sequence[str], begun: Mapping[float, str]) -> str:
-    """When the videos now begin; '' if that is unknown now."""
+def _begun_remark(
+    store: Store, rows: Sequence[RecordedRow], now: Mapping[str, Recorded], begun: Mapping[float, str]
+) -> str:
+    """When the videos now begin; '' if there are none."""
     for unix, zone in begun.items():
         shown = shown_time(unix, zone)
-        if len(names) == 1:
-            return f"{names[0]} begins at {shown}"
-        return f"{len(names)} videos begin at the same moment, {shown}; --first-at keeps their intervals"
+        if len(rows) > 1:
+            return f"{len(rows)} videos begin at the same moment, {shown}; --first-at keeps their intervals"
+        (row,) = rows
+        first = first_dated(store, row, now[row.name])
+        return f"{row.name} begins at {shown}" + (
+            f" with {first}, its first picture with a time" if first else ""
+        )
     return ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -35,8 +36,9 @@ class RecordingReport:
         daily: cameras that differ only in a day, one of which is new, with a pattern that makes one of them.
         exif: names of the folders of pictures without a time that are new and whose EXIF tells one, if nobody
             named a source of times.
-        unread: names of the videos without a time whose files' names look like one, if nobody named a source
-            of times and one of them is new.
+        unread: names that look like a time, of videos without one, if nobody named a source of times and one
+            of these videos is new; see `panorama.cameras.unread`.
+        away: folders of pictures of which some could not be read.
     """
 
     rule: RecordingRule
@@ -54,6 +56,29 @@ class RecordingReport:
     unread: tuple[str, ...] = ()
     daily: tuple[tuple[str, ...], str] | None = None
     exif: tuple[str, ...] = ()
+    away: tuple[str, ...] = ()
+
+    @classmethod
+    def of_parts(cls, rule: RecordingRule, parts: Iterable[RecordingReport]) -> RecordingReport:
+        """One report of those of single videos by one rule, in their order."""
+        every = list(parts)
+
+        def names(of: Callable[[RecordingReport], tuple[str, ...]]) -> tuple[str, ...]:
+            return tuple(name for part in every for name in of(part))
+
+        return cls(
+            rule,
+            dated=sum(part.dated for part in every),
+            example=next((part.example for part in every if part.example), ""),
+            changed=sum(part.changed for part in every),
+            undated=names(lambda part: part.undated),
+            unnamed=names(lambda part: part.unnamed),
+            partly=names(lambda part: part.partly),
+            backwards=names(lambda part: part.backwards),
+            kept=names(lambda part: part.kept),
+            to_come=names(lambda part: part.to_come),
+            away=names(lambda part: part.away),
+        )
 
     def lines(self) -> list[str]:
         """The report as lines for people; empty if there is nothing to report."""
@@ -72,6 +97,11 @@ class RecordingReport:
             told.append(
                 f"in {counted(len(self.partly), 'folder')} of pictures some have no time of their own; their"
                 f" clock is unknown: {some(self.partly)}"
+            )
+        if self.away:
+            told.append(
+                f"in {counted(len(self.away), 'folder')} of pictures some could not be read, and their clock"
+                f" is unknown; the next `index` reads them if it can: {some(self.away)}"
             )
         if self.kept:
             told.append(
@@ -97,7 +127,7 @@ class RecordingReport:
         if self.unread:
             told.append(
                 f"{counted(len(self.unread), 'name looks', 'names look')} like a recording time, such as"
-                f" {self.unread[0]}, but no time was read, so all videos of a folder count as one day; to"
+                f" {self.unread[0]}, but no time was read, so what lies in one folder counts as one day; to"
                 f" read such names from now on: {command('clock', '--time-from', 'name')}"
             )
         if self.exif:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from panorama.cameras.naming import BY_HAND
 from panorama.cameras.recording import apply_rule, bare_folders, shown_time
 from panorama.cameras.recording_report import RecordingReport
 from panorama.cameras.recording_rule import remembered
+from panorama.cameras.remarks import remarked
 from panorama.commands import command
 from panorama.errors import VideoError
 from panorama.lines import shell_word, some
@@ -218,17 +219,33 @@ class Hooks:
         take_fields(self)
 
 
-def dating(store: Store, hooks: Hooks | None) -> Hooks:
-    """The hooks, extended: before `on_file` runs, the library gets the video's recording time and camera."""
-    told = hooks or Hooks()
-    bare = bare_folders(store, remembered(store))  # once is enough: new videos get their camera right away
+class Dating:
+    """Gives the library the recording time and camera of each video of a run, and reports on all of them.
 
-    def on_file(outcome: FileOutcome) -> None:
+    Attributes:
+        hooks: the caller's, extended: a video is dated before `on_file` runs.
+    """
+
+    def __init__(self, store: Store, hooks: Hooks | None) -> None:
+        self._store, self._told = store, hooks or Hooks()
+        self._bare = bare_folders(store, remembered(store))  # once: new videos get their camera right away
+        self._found: dict[str, RecordingReport] = {}
+        self.hooks = replace(self._told, on_file=self._on_file)
+
+    def _on_file(self, outcome: FileOutcome) -> None:
         if outcome.video:
-            apply_rule(store, {outcome.video}, bare=bare)
-        told.on_file(outcome)
+            self._found[outcome.video] = apply_rule(self._store, {outcome.video}, bare=self._bare)
+        self._told.on_file(outcome)
 
-    return replace(told, on_file=on_file)
+    def report(self, fresh: Collection[str]) -> RecordingReport:
+        """What was found out about all these videos; `fresh` are the names of those that are new."""
+        names, rule = sorted(self._found), remembered(self._store)
+        found = [self._found[name] for name in names]
+        if all(part.rule == rule for part in found):
+            whole = RecordingReport.of_parts(rule, found)
+        else:  # another process has given the library another rule
+            whole = apply_rule(self._store, names)
+        return remarked(self._store, whole, names, fresh)
 
 
 def forgotten(store: Store, by_hand: Mapping[str, Recorded]) -> tuple[str, ...]:

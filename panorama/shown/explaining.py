@@ -28,9 +28,10 @@ NEAREST = 8
 _TRACK = "SELECT video, start_time, end_time FROM tracks WHERE track_id = ? AND ($2 IS NULL OR video = $2)"
 _CROPS = "SELECT crop_id, frame, time FROM crops WHERE track_id = ? AND video = ? ORDER BY crop_id"
 _FILES = (
-    "SELECT uri, start_clock FROM videos"
+    "SELECT video, uri, start_clock FROM videos"
     " WHERE video = (SELECT min(video) FROM tracks WHERE track_id = ?) OR video = $2"
 )
+_NAMES = "SELECT picture FROM frames WHERE video = ? AND picture IS NOT NULL"
 _PICTURES = """
 SELECT (SELECT picture FROM frames f WHERE f.video = t.video AND f.frame = $3),
     (SELECT picture FROM frames f WHERE f.video = t.video AND f.frame = t.start_frame),
@@ -232,7 +233,11 @@ class _Account:
         from panorama.cameras.unread import of_different_days  # most queries need nothing that reads video
 
         files = self._library.query(_FILES, [int(self._track[0]), other]).fetchall()
-        return all(start is None for _, start in files) and of_different_days([uri for uri, _ in files])
+        if len(files) < 2 or any(start is not None for *_, start in files):
+            return False
+        pictures = [self._library.query(_NAMES, [video]).fetchall() for video, *_ in files]
+        names = [[name for (name,) in rows] for rows in pictures]
+        return of_different_days(*(of or [uri] for of, (_, uri, _) in zip(names, files, strict=True)))
 
     def _normalised(self, name: str, exit: int) -> NDArray[np.float32]:
         looked = self._matcher.second_look(name, exit, self._track)

@@ -209,6 +209,11 @@ class Store:
         with self._changing.catalog.write() as tx:
             return recorded.put(tx, changes, known)
 
+    def clear_times(self, names: Collection[str]) -> int:
+        """Make the recording times of videos unknown, even damaged ones; return how many rows changed."""
+        with self._changing.catalog.write() as tx:
+            return recorded.clear_times(tx, names)
+
     def begin_segment(self, content_hash: str, settings_hash: str) -> SegmentWriter:
         """Start writing the rows of one video; nothing is visible before its `commit`."""
         return SegmentWriter(self._place, content_hash, settings_hash)

@@ -9,7 +9,7 @@ from panorama.video.gate import ChangeGate, GateResult
 from panorama.video.marks import FileMark, file_state
 from panorama.video.motion import MotionProposer
 from panorama.video.opening import open_video
-from panorama.video.pictures import COPY_SUFFIXES, DEFAULT_RATE, pictures_in
+from panorama.video.pictures import COPY_SUFFIXES, DEFAULT_RATE, picture_names, pictures_in, spread
 from panorama.video.planes import scaled
 from panorama.video.reader import PassedFrame, VideoFrame, VideoReader
 from panorama.video.recorded import picture_taken, recorded_at, was_set
@@ -38,9 +38,11 @@ __all__ = [
     "goes_on",
     "is_gone",
     "open_video",
+    "picture_names",
     "picture_taken",
     "pictures_in",
     "recorded_at",
     "scaled",
+    "spread",
     "was_set",
 ]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from panorama.frames import ALARM_SECONDS
 from panorama.store.catalog.database import Transaction
-from panorama.store.catalog.decoded import Column
-from panorama.store.catalog.recorded import STARTS, have_dates, time_zones
+from panorama.store.catalog.picture_offsets import are_known
+from panorama.store.catalog.recorded import OFFSETS, STARTS, have_dates, time_zones
 
 PICTURE_CLOCKS = pa.schema(
     [
@@ -32,29 +32,12 @@ PICTURE_CLOCKS = pa.schema(
 KEY_BITS = 32
 """The upper half of a key is the number of the video among these, the lower half that of the picture."""
 
-UNKNOWN = np.iinfo(np.int64).min
-"""The offset of a picture whose time is unknown."""
-
 _ROWS = """
 SELECT name, start_time_unix, time_zone, picture_offsets FROM videos
 WHERE length(picture_offsets) > 0 AND start_time_unix IS NOT NULL ORDER BY name
 """
-_OFFSETS = Column("videos.picture_offsets", lambda _, held: offsets_of(held), "the video {!r}".format)
 _QUARTER = 900_000_000
 """Microseconds; no time zone changes its offset from UTC but at a full quarter of an hour."""
-
-
-def stored_offsets(taken_unix: NDArray[np.float64], start_unix: float) -> bytes:
-    """Times of pictures (N,), in seconds since 1970 and NaN if unknown, as the catalog stores them."""
-    offsets = np.full(len(taken_unix), UNKNOWN, "<i8")
-    known = ~np.isnan(taken_unix)
-    offsets[known] = np.rint((taken_unix[known] - start_unix) * 1e6)
-    return offsets.tobytes()
-
-
-def offsets_of(held: bytes) -> NDArray[np.int64]:
-    """(N,) microseconds from a video's start to when each picture was taken, UNKNOWN if nobody knows."""
-    return np.frombuffer(held, "<i8").astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +72,10 @@ def read_clocks(tx: Transaction, last: PictureClocks) -> PictureClocks:
     starts = [start or 0.0 for start in STARTS.of(tx, ((row[0], row[1]) for row in held))]
     keyed = list(zip(names, starts, strict=True))
     zones = time_zones(tx, [(key, row[2]) for key, row in zip(keyed, held, strict=True)])
-    offsets = _OFFSETS.of(tx, ((row[0], row[3]) for row in held))
+    offsets = OFFSETS.of(tx, ((row[0], row[3]) for row in held))
     parts, spans = [], {}
     for number, ((name, start), zone, apart) in enumerate(zip(keyed, zones, offsets, strict=True)):
-        known = (apart != UNKNOWN) & have_dates(start + apart / 1e6)  # a clock set by hand may be far off
+        known = are_known(apart) & have_dates(start + apart / 1e6)  # a clock set by hand may be far off
         if not known.any():
             continue
         utc = np.where(known, apart, 0) + round(start * 1e6)

@@ -20,6 +20,7 @@ from panorama.errors import LibraryDamaged, UsageError, unknown
 from panorama.lines import shell_word
 from panorama.store.catalog.database import Transaction
 from panorama.store.catalog.decoded import Column
+from panorama.store.catalog.picture_offsets import offsets_of
 
 LISTED = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("video", "uri", "camera")])
 _COLUMNS = """
@@ -34,6 +35,10 @@ _NAMED = f"{_COLUMNS} WHERE name IN :names ORDER BY name"
 _LISTED = "SELECT name, uri, camera FROM videos ORDER BY name"
 _WITHOUT_CAMERA = "SELECT name, uri FROM videos WHERE camera = '' ORDER BY name"
 _FIRST, _LAST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (2, 9998))
+_CLEAR = """
+UPDATE videos SET start_time_unix = NULL, time_zone = NULL, time_from = NULL, picture_offsets = NULL
+WHERE name IN :names AND coalesce(start_time_unix, time_zone, time_from, picture_offsets) IS NOT NULL
+"""
 _SET = """
 UPDATE videos SET camera = :camera, start_time_unix = :unix, time_zone = :zone, time_from = :source,
        camera_from = :camera_from, picture_offsets = :picture_offsets, own_time_from = :own_time_from,
@@ -66,7 +71,7 @@ class Recorded:
         time_from: source of the time; it, the zone and the time are None together.
         camera_from: the patterns that gave the camera, '' if none did.
         picture_offsets: for a folder of pictures, the microseconds from its start to when each was taken, as
-            little-endian int64 (see `picture_clocks`); b"" if they were asked and tell no time. None if they
+            little-endian int64 (see `picture_offsets`); b"" if they were asked and tell no time. None if they
             were not asked, and for films: then the clock runs on from the start.
         own: what was named for this video alone.
     """
@@ -167,12 +172,25 @@ def _same_moment(key: tuple[str, float]) -> str:
     return f"set another zone, with the same moment in UTC: {moment}"
 
 
+def _unknown_again(video: str) -> str:
+    unknown_again = command_of("clock", video, "--at ''")
+    return f"make the time unknown, after which it can be set or read again: {unknown_again}"
+
+
 STARTS = Column(
     "videos.start_time_unix",
     lambda video, unix: None if unix is None else _dated(video, unix),
     "the video {!r}".format,
+    _unknown_again,
 )
 """When videos begin, in seconds since 1970; None if unknown."""
+OFFSETS = Column(
+    "videos.picture_offsets",
+    lambda _, held: offsets_of(b"" if held is None else held),
+    "the video {!r}".format,
+    _unknown_again,
+)
+"""When pictures were taken, as by `offsets_of`; empty for videos without such times."""
 INDEXED_AT = Column(
     "videos.indexed_at", lambda video, unix: round(_dated(video, unix) * 1e6), "the video {!r}".format
 )
@@ -200,9 +218,14 @@ def time_zones(tx: Transaction, keyed: Sequence[tuple[tuple[str, float], str | N
 
 
 def read(tx: Transaction, names: Collection[str] | None = None) -> list[RecordedRow]:
-    """Some videos by name, or all with None, in order of name; unknown names are left out."""
+    """Some videos by name, or all with None, in order of name; unknown names are left out.
+
+    Raises:
+        LibraryDamaged: a stored start, or the stored times of pictures, are invalid.
+    """
     rows = tx.rows(_ROWS) if names is None else tx.rows(_NAMED, names=list(names))
     starts = STARTS.of(tx, ((row.name, row.start_time_unix) for row in rows))
+    OFFSETS.of(tx, ((row.name, row.picture_offsets) for row in rows))
     return [
         RecordedRow(
             row.name, row.uri, row.root, _recorded(row, start), row.segment_id, bool(row.has_pictures)
@@ -269,3 +292,11 @@ def put(
     if rows:
         tx.bump("data")
     return len(rows)
+
+
+def clear_times(tx: Transaction, names: Collection[str]) -> int:
+    """Make the times of videos unknown, even if what is stored is damaged; return how many rows changed."""
+    changed = tx.run(_CLEAR, names=list(names))
+    if changed:
+        tx.bump("data")
+    return changed

@@ -10,8 +10,11 @@ from typing import Any
 
 from panorama.commands import command
 from panorama.errors import UnknownVideo, unknown
+from panorama.frames import PICTURES_PER_SECOND
 from panorama.store.catalog import seen
 from panorama.store.catalog.database import Transaction
+from panorama.store.catalog.picture_offsets import lengthened
+from panorama.store.catalog.recorded import OFFSETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +109,12 @@ _KNOWN_CONTENT = f"""
 """
 _BY_URI = "SELECT video_id, name FROM videos WHERE uri = :uri"
 _TIMES = """
-SELECT start_time_unix, time_zone, time_from, camera, camera_from,
-       CASE WHEN segment_id = :segment THEN picture_offsets END AS picture_offsets
-FROM videos WHERE video_id = :video_id AND content_hash IN (:content_hash, :continues)
+SELECT start_time_unix, time_zone, time_from, camera, camera_from, picture_offsets, segment_id FROM videos
+WHERE video_id = :video_id AND content_hash IN (:content_hash, :continues)
 """
 _SEGMENT_TIMES = """
-SELECT start_time_unix, time_zone, time_from, picture_offsets FROM videos WHERE segment_id = :segment
-ORDER BY video_id LIMIT 1
+SELECT start_time_unix, time_zone, time_from, picture_offsets, segment_id FROM videos
+WHERE segment_id = :segment ORDER BY video_id LIMIT 1
 """
 _SAME_CONTENT = "SELECT video_id, name, uri FROM videos WHERE content_hash = :content_hash ORDER BY video_id"
 _NAME_TAKEN = "SELECT 1 FROM videos WHERE name = :name AND video_id <> :video_id"
@@ -203,17 +205,21 @@ def with_facts(tx: Transaction, video: VideoRow, segment: int) -> VideoRow:
     )
 
 
-def _timed(video: VideoRow, known: Any) -> VideoRow:
-    """The row with the known times of the same content, unless it has its own."""
+def _timed(tx: Transaction, video: VideoRow, known: Any, segment: int) -> VideoRow:
+    """The row with the known times of the same content, or of its beginning, unless it has its own."""
     if video.start_time_unix is not None:
         return video
+    offsets = known.picture_offsets
+    if known.segment_id != segment:
+        OFFSETS.one(tx, video.name, offsets)
+        offsets = lengthened(offsets, round(video.duration * PICTURES_PER_SECOND))
     times = (known.start_time_unix, known.time_zone, known.time_from)
     return replace(
         video,
         start_time_unix=times[0],
         time_zone=times[1],
         time_from=times[2],
-        picture_offsets=known.picture_offsets,
+        picture_offsets=offsets,
     )
 
 
@@ -234,12 +240,12 @@ def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
         name = unique_name(tx, video, -1 if video_id is None else video_id)
     # Indexing again with other settings does not change when the video was recorded; nor does copying it.
     own = {"video_id": -1 if video_id is None else video_id, "content_hash": video.content_hash}
-    before = tx.row(_TIMES, **own, continues=video.continues, segment=segment)
+    before = tx.row(_TIMES, **own, continues=video.continues)
     if before is not None and before.camera:
         # A stored camera wins; the code that knows the recording rule updates it.
         video = replace(video, camera=before.camera, camera_from=before.camera_from)
     for known in (before, tx.row(_SEGMENT_TIMES, segment=segment)):
-        video = video if known is None else _timed(video, known)
+        video = video if known is None else _timed(tx, video, known, segment)
     values: dict[str, Any] = {
         "name": name,
         "uri": video.uri,
