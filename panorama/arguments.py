@@ -40,6 +40,7 @@ from panorama.values import (
     told,
     whole,
 )
+from panorama.whole_imports import imports_whole
 
 File = str | Path
 Files = Sequence[File] | NDArray[np.str_] | File
@@ -320,7 +321,7 @@ def checked(given: _Given) -> _Given:
     A parameter's default is always taken. Every parameter has a kind in KINDS, or tells for itself.
     """
     if not inspect.isclass(given):
-        return cast(_Given, _checking(given))
+        return cast(_Given, imports_whole()(_checking(given)))
     for name, method in list(vars(given).items()):
         if inspect.isfunction(method) and not name.startswith("_"):
             setattr(given, name, _checking(method))

@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any
 
 import click
@@ -264,7 +265,11 @@ def _is_of(option: str, word: str) -> bool:
 def _interrupts_raise() -> None:
     """Make Ctrl-C raise KeyboardInterrupt, so that commands clean up; before, it ends the process at once."""
     if threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT)):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, _interrupt)
+
+
+def _interrupt(_: int, __: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def _drop_output() -> None:
