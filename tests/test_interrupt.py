@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fakes import TESTS, Thing, street, write_film, write_picture
@@ -64,6 +65,11 @@ def test_an_interrupt_while_a_call_of_a_command_loads_a_package_does_not_wait_fo
     status, err = run_with("torch", INTERRUPTED_HERE, tmp_path, "register", "a", "a.png")
     assert (status, err.strip()) == (130, "panorama: interrupted")
     assert time.monotonic() - began < 15
+
+
+def test_a_command_that_is_run_in_a_process_leaves_its_interrupts_as_they_were(run: Any) -> None:
+    assert run("videos").status == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_where_the_caller_ignores_interrupts_so_does_the_command(tmp_path: Path) -> None:
