@@ -51,6 +51,9 @@ def __getattr__(name: str) -> Any:
     # Load on first use, so that `import panorama.errors` does not wait for torch and DuckDB.
     if name in _LAZY:
         check_system()
+        from panorama.whole_imports import imports_whole
+
         module, inside = _LAZY[name]
-        return getattr(importlib.import_module(f"panorama.{module}"), inside)
+        with imports_whole():
+            return getattr(importlib.import_module(f"panorama.{module}"), inside)
     raise AttributeError(f"module 'panorama' has no attribute {name!r}")

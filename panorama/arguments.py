@@ -23,6 +23,7 @@ from panorama.values import (
     are_queries,
     are_seen_ids,
     are_truths,
+    as_row,
     is_box,
     is_count,
     is_finite,
@@ -40,9 +41,11 @@ from panorama.values import (
     told,
     whole,
 )
+from panorama.whole_imports import imports_whole
 
 File = str | Path
 Files = Sequence[File] | NDArray[np.str_] | File
+Box = str | Sequence[float] | NDArray[np.number]
 Ids = Sequence[int] | NDArray[np.integer]
 """As signatures of the API have them; `KINDS` tells what is taken besides, where a value tells no type."""
 SeenIds = Ids | Sequence[int | str]
@@ -156,7 +159,9 @@ KINDS: dict[str, Kind] = {
     "name": NAME,
     "new": NAME,
     "entity": NAME,
-    "box": Kind("a box is 'x1,y1,x2,y2' or four numbers, in pixels of the picture", is_box, BadBox),
+    "box": Kind(
+        "a box is 'x1,y1,x2,y2' or four numbers, in pixels of the picture", is_box, BadBox, plain=as_row
+    ),
     "find": _flag("find"),
     "category": _flag("category"),
     "known": _flag("known"),
@@ -321,7 +326,7 @@ def checked(given: _Given) -> _Given:
     A parameter's default is always taken. Every parameter has a kind in KINDS, or tells for itself.
     """
     if not inspect.isclass(given):
-        return cast(_Given, _checking(given))
+        return cast(_Given, imports_whole()(_checking(given)))
     for name, method in list(vars(given).items()):
         if inspect.isfunction(method) and not name.startswith("_"):
             setattr(given, name, _checking(method))

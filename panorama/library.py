@@ -20,7 +20,7 @@ from panorama.album.seen_pictures import seen_pictures
 from panorama.api.album import LibraryAlbum
 from panorama.api.models import LibraryModels
 from panorama.api.named_frames import named_frame
-from panorama.arguments import File, Ids, SeenIds, checked
+from panorama.arguments import Box, File, Ids, SeenIds, checked
 from panorama.cameras.listed_videos import gone_remarks, names_of
 from panorama.errors import UsageError
 from panorama.models.base import Embedder, Proposer
@@ -212,7 +212,7 @@ class Library(LibraryAlbum):
 
     def register(
         self, name: str, images: Images = (), *, unlike: Images = (),
-        box: str | Sequence[float] | None = None, find: bool = False,
+        box: Box | None = None, find: bool = False,
         category: bool | None = None, known: bool | None = None,
     ) -> Entity:  # fmt: skip
         """Add example images to an entity, and create the entity if it is new; no video is decoded again.
@@ -238,7 +238,7 @@ class Library(LibraryAlbum):
         return self._add({name: given}, category, known)[0]
 
     def register_from_video(
-        self, name: str, video: File, seconds: float | None = None, box: str | Sequence[float] | None = None,
+        self, name: str, video: File, seconds: float | None = None, box: Box | None = None,
         *, frame: int | None = None, look_alike: bool = False,
         category: bool | None = None, known: bool | None = None,
     ) -> Entity:  # fmt: skip

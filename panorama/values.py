@@ -24,7 +24,8 @@ def told(value: Any) -> str:
         return f"a tensor of {tuple(value.shape)} {value.dtype}"
     if value is None:
         return "None"
-    return f"{type(value).__name__} {value!r:.40}"
+    shown = " ".join(repr(value).split())  # a data frame takes several lines
+    return f"{type(value).__name__} {shown:.40}"
 
 
 def is_text(value: Any) -> bool:
@@ -135,8 +136,17 @@ def are_truths(value: Any) -> bool:
     return isinstance(value, Mapping) and all(is_text(n) and isinstance(t, truth) for n, t in value.items())
 
 
+def as_row(value: Any) -> Any:
+    """What a data frame or torch has in a row as a list, for example four corners; anything else as it is."""
+    try:
+        return np.asarray(value).tolist() if hasattr(value, "__array__") else value
+    except (TypeError, ValueError, RuntimeError):  # a tensor of a GPU, or one that gradients belong to
+        return value
+
+
 def is_box(value: Any) -> bool:
-    """Text, four numbers, or None, which is no box."""
+    """Text, four numbers, also as a row of a data frame or of torch, or None, which is no box."""
+    value = as_row(value)
     if is_listed(value):
         return len(value) == 4 and all(map(is_number, value))
     return value is None or is_text(value)

@@ -248,6 +248,21 @@ def test_columns_arrays_and_generators_are_taken_where_several_are_meant(
     assert len(library.query_many(np.array(["SELECT 1", "SELECT 2"]))) == 2
 
 
+def test_a_box_is_taken_as_a_row_of_a_data_frame_or_of_a_detector_has_it(library: Library) -> None:
+    """Such a row was told to be no four numbers, in an error of several lines."""
+    pandas, torch = pytest.importorskip("pandas"), pytest.importorskip("torch")
+    row = pandas.DataFrame({"video": ["a.mp4"], "x1": [1], "y1": [2.0], "x2": [30], "y2": [40]}).iloc[0]
+    corners = row[["x1", "y1", "x2", "y2"]]
+    for box in (corners, torch.tensor([1.0, 2.0, 30.0, 40.0]), np.array([1, 2, 30, 40], np.float32)):
+        library.register("boxed", PICTURE, box=box)
+        (only,) = library.exemplars("boxed")
+        assert (only.width, only.height) == (29, 38)
+        library.drop("boxed")
+    with pytest.raises(BadBox) as told:
+        library.register("boxed", PICTURE, box=row)
+    assert "four numbers" in str(told.value) and "\n" not in str(told.value)
+
+
 def test_paths_of_own_pictures_are_text_or_paths_one_or_several() -> None:
     wanted = OwnData(folders=(Path("a"), Path("b")))
     for given in (["a", Path("b")], ("a", "b"), np.array(["a", "b"])):

@@ -126,6 +126,7 @@ def test_a_model_that_ships_with_no_bands_gets_them_from_the_library(
         (report,) = found.exits
         assert found.taken and found.doubts and found.changes == ()
         assert report.calibration.near_best == 0.75 and report.examples >= 20
+        assert len(repr(found)) < 1000 and "recurring=" in repr(found)  # a notebook prints it
         assert len(library.query("SELECT tracks WHERE entity = 'red' AND band <> 'rejected'")) > 0
         (tmp_path / "calibration.json").write_text('{"exits": []}')
         with pytest.raises(ModelError, match=r"0 calibrations; repair or remove .*calibration.json"):

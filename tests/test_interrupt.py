@@ -8,9 +8,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from fakes import TESTS, Thing, write_film
+from fakes import TESTS, Thing, street, write_film, write_picture
+
+import panorama
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -49,6 +52,24 @@ def test_an_interrupt_while_a_command_is_loaded_is_one_line(tmp_path: Path) -> N
     status, err = run_with("pyarrow", INTERRUPTED_HERE, tmp_path, "index", "nothing.mp4")
     assert (status, err.strip()) == (130, "panorama: interrupted")
     assert not (tmp_path / "panorama-library").exists()
+
+
+def test_an_interrupt_while_a_call_of_a_command_loads_a_package_does_not_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package that is cut short harms nobody where the process ends."""
+    panorama.open(tmp_path / "panorama-library", create=True).close()
+    write_picture(tmp_path / "a.png", street(1))
+    monkeypatch.setenv("PANORAMA_PRECISION", "float32")
+    began = time.monotonic()
+    status, err = run_with("torch", INTERRUPTED_HERE, tmp_path, "register", "a", "a.png")
+    assert (status, err.strip()) == (130, "panorama: interrupted")
+    assert time.monotonic() - began < 15
+
+
+def test_a_command_that_is_run_in_a_process_leaves_its_interrupts_as_they_were(run: Any) -> None:
+    assert run("videos").status == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_where_the_caller_ignores_interrupts_so_does_the_command(tmp_path: Path) -> None:

@@ -25,7 +25,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "json_text": frozenset(),
     "values": frozenset(),
     "whole_files": frozenset(),
-    "arguments": frozenset({"errors", "values"}),
+    "whole_imports": frozenset(),
+    "arguments": frozenset({"errors", "values", "whole_imports"}),
     "content": frozenset({"errors"}),
     "threads": frozenset({"errors", "arguments"}),
     "waits": frozenset(),
@@ -45,7 +46,10 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     ),
     # The query engine gets the embedder passed in: it knows the interface, not the models.
     "query": frozenset(
-        {"errors", "lines", "commands", "values", "arguments", "frames", "regions", "store", "models.base"}
+        {
+            *("errors", "lines", "commands", "values", "arguments", "whole_imports"),
+            *("frames", "regions", "store", "models.base"),
+        }
     ),
 }
 """The lower layers: part of the package -> the parts that it may import, besides itself."""

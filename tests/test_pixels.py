@@ -334,14 +334,15 @@ def test_tensors_and_floats_are_taken() -> None:
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (WIDE.astype(float), r"float64 from 0 to 254; .* floats from 0 to 1"),
-        (WIDE / 250, r"from 0 to 1\.01"),
+        (WIDE.astype(float), r"float64 from 0 to 254; .* floats from 0 to 1; .*array.astype\('uint8'\)$"),
+        (WIDE / 250, r"from 0 to 1\.01.* floats from 0 to 1$"),
         (WIDE[:, :, 0], r"\(20, 30\) uint8; .*dstack"),
-        (WIDE[:, :, :2], r"\(20, 30, 2\) uint8"),
-        (WIDE.astype(np.int64), "int64; a picture is"),
+        (WIDE[:, :, :2], r"\(20, 30, 2\) uint8; .* floats from 0 to 1$"),
+        (WIDE.astype(np.int64), r"int64 from 0 to 254; a picture is .*array.astype\('uint8'\)$"),
+        (WIDE.astype(np.int64) - 127, "int64 from -127 to 127; .* floats from 0 to 1$"),
         (np.zeros((0, 30, 3), np.uint8), r"\(0, 30, 3\)"),
         (np.full((20, 30, 3), np.nan), "from nan to nan"),
-        (WIDE > 9, "bool"),
+        (WIDE > 9, "bool from 0 to 1; .* floats from 0 to 1$"),
     ],
 )
 def test_an_array_that_is_no_picture_says_what_one_is(array: np.ndarray, message: str) -> None:

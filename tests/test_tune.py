@@ -105,6 +105,7 @@ def test_a_real_run_tries_both_ends_and_chooses_by_loss(tmp_path: Path, library:
     assert chosen.loss == tried[chosen.settings].loss <= 0.05
     assert chosen.predicted_speed > 0 and chosen.measured_speed > 0 and chosen.cores == cores_here()
     assert report.things >= 4, "two things in each of two films"
+    assert report.decoded.pictures and "array(" not in repr(report)  # a notebook prints it
     assert report.model.dense.counts["frames"] == 80 and report.model.dense.counts["samples"] == 80
     assert report.model.sparse.counts["samples"] == 8
     assert set(report.model.dense.stage_seconds) == {

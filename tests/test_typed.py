@@ -28,6 +28,7 @@ with panorama.open("library") as library:
     library.index(path for path in [Path("a")])
     zones: list[Zone] = list(library.zones)
     library.register("cat", ["cat.jpg"])
+    library.register("cat", "cat.jpg", box=np.array([1, 2, 30, 40]))
     result = library.query("SELECT tracks WHERE entity = ?", ["cat"])
     first: float = result[0].score
     some: list[int] = [row["track_id"] for row in result[0:2]]

@@ -21,6 +21,7 @@ from panorama.album.given_pictures import (
     read_pictures,
     small_ones,
 )
+from panorama.arguments import Box
 from panorama.commands import command_of
 from panorama.crops import cut, decode_picture, encode_jpeg
 from panorama.errors import BadImage, UsageError
@@ -65,7 +66,7 @@ class Given:
 def given(
     images: Images,
     unlike: Images,
-    box: str | Sequence[float] | None,
+    box: Box | None,
     find: bool,
     finder: Callable[[], Proposer],
 ) -> Given:
@@ -133,7 +134,7 @@ def passed_over_in_album(album: Path, entity: str) -> tuple[str, ...]:
     return passed_over([folder], (NEGATIVE_FOLDER,)) + passed_over([folder / NEGATIVE_FOLDER])
 
 
-def cut_box(picture: Picture, box: str | Sequence[float]) -> Picture:
+def cut_box(picture: Picture, box: Box) -> Picture:
     """The part inside the box x1, y1, x2, y2, as text or four numbers, in pixels of the picture.
 
     Raises:
@@ -144,7 +145,7 @@ def cut_box(picture: Picture, box: str | Sequence[float]) -> Picture:
     return checked(Picture(rgb, f"{picture.source} [{','.join(map(str, corners))}]"))
 
 
-def _corners(picture: Picture, box: str | Sequence[float]) -> tuple[int, int, int, int]:
+def _corners(picture: Picture, box: Box) -> tuple[int, int, int, int]:
     height, width = picture.rgb.shape[:2]
     return parse_box(box if isinstance(box, str) else ",".join(map(str, box)), width, height)
 
@@ -168,9 +169,7 @@ def find_region(picture: Picture, proposer: Proposer) -> Picture:
     )
 
 
-def video_picture(
-    video: Path, seconds: float, box: str | Sequence[float] | None, segment: int | None = None
-) -> Picture:
+def video_picture(video: Path, seconds: float, box: Box | None, segment: int | None = None) -> Picture:
     """The frame of a video shown at a time, cut to a box.
 
     Args:
@@ -198,9 +197,7 @@ def video_picture(
     return replace(part, seen=SeenAt(segment, frame.index, frame.time_seconds, _corners(whole, box)))
 
 
-def placed_picture(
-    store: Store | None, video: Path, seconds: float, box: str | Sequence[float] | None
-) -> Picture:
+def placed_picture(store: Store | None, video: Path, seconds: float, box: Box | None) -> Picture:
     """A part of a video frame by `video_picture`, with its place if the library holds the video as it is.
 
     Args:

@@ -17,6 +17,7 @@ from panorama.commands import using
 from panorama.errors import LibraryClosed
 from panorama.store import Store
 from panorama.threads import watch_forks
+from panorama.whole_imports import imports_whole
 
 T = TypeVar("T")
 
@@ -119,7 +120,7 @@ class HeldOpen:
     def _until_closed(self, found: Iterator[T]) -> Iterator[T]:
         """Yield items one by one; raise LibraryClosed for each item requested after `close`."""
         while True:
-            with using(self._path):
+            with using(self._path), imports_whole():
                 each = next(found, None)
             if each is None:
                 return
@@ -166,7 +167,7 @@ def _while_open(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def asking(self: HeldOpen, *values: Any, **named: Any) -> Any:
         self._check_open()
-        with using(self._path):
+        with using(self._path), imports_whole():
             return method(self, *values, **named)
 
     return asking

@@ -11,7 +11,9 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import click
@@ -198,8 +200,7 @@ def run(state: dict[str, Any]) -> int:
     # OpenCV's own remarks on a damaged picture are not messages of ours.
     os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")
     try:
-        _interrupts_raise()
-        with paths_told(), waits.told_to(_tell_wait):
+        with _interrupts_raised(), paths_told(), waits.told_to(_tell_wait):
             status = cli.main(standalone_mode=False, prog_name="panorama", obj=state)
         sys.stdout.flush()
     except (click.exceptions.Abort, KeyboardInterrupt):
@@ -261,10 +262,25 @@ def _is_of(option: str, word: str) -> bool:
     return word.startswith(option) and ("." in word or os.path.lexists(word))
 
 
-def _interrupts_raise() -> None:
-    """Make Ctrl-C raise KeyboardInterrupt, so that commands clean up; before, it ends the process at once."""
-    if threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT)):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+@contextmanager
+def _interrupts_raised() -> Iterator[None]:
+    """Make Ctrl-C raise KeyboardInterrupt, so that commands clean up; before, it ends the process at once.
+
+    By a function of ours: the process ends, so it waits for no import.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    signal.signal(signal.SIGINT, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupt(_: int, __: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def _drop_output() -> None:

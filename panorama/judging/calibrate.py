@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,7 +79,7 @@ class ExitReport:
     stranger: float | None
     accepted: float
     false_accepted: float | None
-    evidence: Evidence
+    evidence: Evidence = field(repr=False)  # thousands of numbers, which a notebook would print
     doubts: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -36,10 +36,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 Pixel = TypeVar("Pixel", bound=np.generic)
 
-ARRAYS = (
-    "a picture is (height, width, 3) RGB, or 4 with transparency, as uint8 or as floats from 0 to 1; "
-    "convert a grey one: numpy.dstack([grey] * 3)"
-)
+ARRAYS = "a picture is (height, width, 3) RGB, or 4 with transparency, as uint8 or as floats from 0 to 1"
 
 
 def read_pixels(data: bytes, name: str = "picture") -> NDArray[np.uint8]:
@@ -238,14 +235,16 @@ def given_pixels(given: Any, source: str) -> NDArray[np.uint8]:
     if array.ndim == 3 and shape[0] in (3, 4) and shape[2] not in (3, 4):
         array = array.transpose(1, 2, 0)
     if array.ndim != 3 or array.shape[2] not in (3, 4) or 0 in shape:
-        raise BadImage(f"{source} is {shape} {array.dtype}; {ARRAYS}")
-    if array.dtype.kind == "f":
-        low, high = float(array.min()), float(array.max())
-        if not -_ROUNDING <= low <= high <= 1 + _ROUNDING:
-            raise BadImage(f"{source} is {shape} {array.dtype} from {low:g} to {high:g}; {ARRAYS}")
-        array = array.clip(0, 1)
-    elif array.dtype != np.uint8:
-        raise BadImage(f"{source} is {shape} {array.dtype}; {ARRAYS}")
+        grey = array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 1)
+        how = "; convert a grey one: numpy.dstack([grey] * 3)" if grey else ""
+        raise BadImage(f"{source} is {shape} {array.dtype}; {ARRAYS}{how}")
+    if array.dtype == np.uint8:
+        return np.ascontiguousarray(array)
+    low, high = float(array.min()), float(array.max())
+    if array.dtype.kind != "f" or not -_ROUNDING <= low <= high <= 1 + _ROUNDING:
+        how = "; convert one from 0 to 255: array.astype('uint8')" if low >= 0 and 2 <= high <= 255 else ""
+        raise BadImage(f"{source} is {shape} {array.dtype} from {low:g} to {high:g}; {ARRAYS}{how}")
+    array = array.clip(0, 1)
     return np.ascontiguousarray(own_eight_bits(array, source))
 
 

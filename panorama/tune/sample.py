@@ -178,7 +178,7 @@ class Decoded:
     wall_seconds: float
     processor_seconds: float
     frames: int
-    pictures: tuple[Image, ...]
+    pictures: tuple[Image, ...] = field(repr=False)
 
 
 def decode_sample(stretches: Sequence[Stretch], threads: int, side: int) -> Decoded:

@@ -24,6 +24,7 @@ from panorama.query.result.written import (
     shown_text,
 )
 from panorama.store.files.outputs import check_output, whole_file
+from panorama.whole_imports import imports_whole
 
 SHOWN_ROWS = 20
 PIECE_ROWS = 1024
@@ -103,6 +104,7 @@ class Result:
         """The rows as an Arrow table."""
         return self._table
 
+    @imports_whole()
     def df(self) -> Any:
         """The rows as a pandas DataFrame.
 
@@ -116,6 +118,7 @@ class Result:
             raise MissingExtra("df() needs pandas: pip install pandas") from exc
         return to_pandas(self._table, self.types)
 
+    @imports_whole()
     def pl(self) -> Any:
         """The rows as a polars DataFrame.
 
