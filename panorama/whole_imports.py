@@ -7,6 +7,7 @@ and others cannot be loaded again after that, and torch may crash: then all that
 from __future__ import annotations
 
 import _thread
+import contextlib
 import signal
 import sys
 import threading
@@ -68,5 +69,7 @@ def _imports(frame: FrameType | None) -> int:
 def _send_again(waiting: list[int]) -> None:
     time.sleep(AGAIN_SECONDS)
     main = threading.main_thread().ident
-    if waiting and main is not None:
-        signal.pthread_kill(main, waiting.pop())
+    with contextlib.suppress(IndexError):  # the call has ended meanwhile, and has raised it
+        number = waiting.pop()
+        if main is not None:
+            signal.pthread_kill(main, number)

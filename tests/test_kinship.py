@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from panorama.query.matching.decide import Calibration, bands
-from panorama.query.matching.kinship import Places, SceneBests, Settled, continues, settle
+from panorama.query.matching.kinship import Places, SceneBests, Settled, continues, settle, takes_over
 from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN
 from panorama.regions import shared
 
@@ -233,9 +233,10 @@ def test_a_track_that_takes_over_from_an_accepted_one_is_accepted_with_it(start:
         Seen(0.47, start=1.6, end=2, box=MOVED_ON),
         Seen(0.47, start=0.4, end=2, box=MOVED_ON),
         Seen(0.47, start=0.3, end=0.6, box=MOVED_ON),
+        Seen(0.47, start=0.6, end=0.9, box=MOVED_ON),
         Seen(0.47, start=1, end=2, box=(16, 0, 26, 10)),
     ],
-    ids=["too late", "too long beside it", "while it lasts", "more than a diagonal away"],
+    ids=["too late", "too long beside it", "while it lasts", "near its end", "more than a diagonal away"],
 )
 def test_no_other_track_takes_over(other: Seen) -> None:
     assert settled(Seen(0.7), other)[0] == [ACCEPTED, UNCERTAIN]
@@ -248,6 +249,46 @@ def test_nothing_takes_over_that_is_beside_the_thing_itself() -> None:
     assert settled(first, taking_over, beside)[0] == [ACCEPTED, UNCERTAIN, ACCEPTED]
     assert settled(first, taking_over, replace(beside, box=MOVED_ON))[0] == [ACCEPTED] * 3
     assert settled(first, replace(taking_over, box=HERE), beside)[0] == [ACCEPTED] * 3
+
+
+def test_a_takeover_is_judged_where_one_ends_and_the_other_begins() -> None:
+    boxes = [[[0, 0, 10, 10], [40, 0, 50, 10]], [[42, 0, 52, 10], [90, 0, 100, 10]]]
+    places = Places(
+        np.array([1, 2]), np.array([0.0, 2.0]), np.array([2.0, 4.0]),
+        np.array([[0.0, 2.0], [2.0, 4.0]]), np.array(boxes, np.float32),
+    )  # fmt: skip
+    assert takes_over(places, np.array([0, 1]), np.array([1, 0])).tolist() == [True, True]
+
+
+def test_nothing_takes_over_beside_what_was_not_seen_deep_enough() -> None:
+    """Rows came with WITHIN n SECONDS that the complete answer does not have."""
+    tracks = Seen(0.7), Seen(0.45, start=1, end=3, box=MOVED_ON), Seen(0.7, start=2, end=3, box=ELSEWHERE)
+    rule = replace(RULE, carried=0.4)
+    ids = np.array([(1 << 32) + number for number in (1, 2, 3)], np.int64)
+    said, unseen = np.array([True, False, False]), np.array([False, False, True])
+    where = Where(tracks, ids)
+
+    def found(last: float, band: int, **more: NDArray[np.bool_]) -> list[int]:
+        values = np.array([0.7, 0.45, last], np.float32)
+        before = bands(values, rule)
+        before[2] = band
+        return settle(ids, rule.score(values), before, rule, where, said=said, **more).band.tolist()
+
+    assert found(0.7, ACCEPTED) == [ACCEPTED, UNCERTAIN, ACCEPTED]
+    assert found(0.45, UNCERTAIN, unseen=unseen) == [ACCEPTED, UNCERTAIN, UNCERTAIN]
+
+
+def test_tracks_without_a_place_carry_nothing() -> None:
+    ids = np.array([(1 << 32) + 1, (1 << 32) + 2], np.int64)
+    values = np.array([0.7, 0.47], np.float32)
+
+    class Nowhere(Where):
+        def places(self, track_ids: NDArray[np.int64]) -> Places:
+            return places_of((), self.ids, self.ids)
+
+    nowhere = Nowhere((), ids[:0])
+    band = settle(ids, RULE.score(values), bands(values, RULE), RULE, nowhere).band
+    assert band.tolist() == [ACCEPTED, UNCERTAIN]
 
 
 def test_diagonals_are_those_of_the_larger_box() -> None:
@@ -381,7 +422,8 @@ def takes_over_by_words(one: Seen, other: Seen) -> bool:
     across = np.subtract(earlier.box, later.box)
     moved = np.hypot(across[0] + across[2], across[1] + across[3]) / 2
     sizes = [np.hypot(x2 - x1, y2 - y1) for x1, y1, x2, y2 in (one.box, other.box)]
-    return abs(later.start - earlier.end) < 0.5 and bool(moved <= max(sizes))
+    follows = abs(later.start - earlier.end) < 0.5 and later.end > earlier.end
+    return follows and bool(moved <= max(sizes))
 
 
 def is_elsewhere(real: Seen, other: Seen) -> bool:

@@ -339,6 +339,7 @@ def test_tensors_and_floats_are_taken() -> None:
         (WIDE[:, :, 0], r"\(20, 30\) uint8; .*dstack"),
         (WIDE[:, :, :2], r"\(20, 30, 2\) uint8; .* floats from 0 to 1$"),
         (WIDE.astype(np.int64), r"int64 from 0 to 254; a picture is .*array.astype\('uint8'\)$"),
+        (WIDE.astype(object), r"object; .* floats from 0 to 1$"),
         (WIDE.astype(np.int64) - 127, "int64 from -127 to 127; .* floats from 0 to 1$"),
         (np.zeros((0, 30, 3), np.uint8), r"\(0, 30, 3\)"),
         (np.full((20, 30, 3), np.nan), "from nan to nan"),

@@ -14,6 +14,11 @@ from clips import write_taken
 from conftest import Ran
 from fakes import Thing, write_film
 
+import panorama
+from panorama.cameras import recording
+from panorama.store import Store
+from panorama.store.catalog.recorded import OwnRule
+
 METADATA = ("--time-from", "metadata", "--timezone", "Europe/Berlin")
 
 
@@ -336,3 +341,67 @@ def test_a_video_goes_back_to_what_the_library_keeps(run: Callable[..., Ran], tm
         ("a", "10:00", "Europe/Berlin", pattern),
         ("b", "10:00", "Europe/Berlin", pattern),
     }
+
+
+def named_films(tmp_path: Path) -> None:
+    for n, name in enumerate(("door_20260701-1000", "yard_20260701-1000")):
+        write_film(tmp_path / "v" / f"{name}.mp4", [Thing("red", 0, 10)], frames=12 + n)
+
+
+def test_a_zone_named_before_the_library_has_a_rule_is_kept(run: Callable[..., Ran], tmp_path: Path) -> None:
+    """UTC counted as the library's, which had none, and the next rule for all took its place."""
+    for n, name in enumerate(("a", "b")):
+        made_at(tmp_path / "v" / f"{name}.mp4", 12 + n, "2026-07-01T08:00:00Z")
+    run("index", "v", "--model", "color-bands")
+    run("clock", "b.mp4", "--time-from", "metadata", "--timezone", "UTC")
+    run("index", "v", *METADATA)
+    assert {name: told[1:3] for name, told in clocks(run).items()} == {
+        "a.mp4": ("10:00", "Europe/Berlin"), "b.mp4": ("08:00", "UTC"),
+    }  # fmt: skip
+
+
+def test_cameras_in_a_pattern_of_times_count_for_named_videos_too(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    named_films(tmp_path)
+    run("index", "v", "--model", "color-bands")
+    library = tmp_path / "panorama-library"
+    with panorama.open(library) as opened:
+        rule = panorama.RecordingRule("{camera}_%Y%m%d-%H%M", "UTC")
+        opened.date(["door_20260701-1000.mp4"], recording=rule)
+    assert [told[0] for told in clocks(run).values()] == ["door", "v"]
+
+
+@pytest.mark.parametrize("videos", [(), ("door_20260701-1000.mp4",)], ids=["all", "one"])
+def test_folders_as_cameras_replace_the_pattern_of_a_video(
+    run: Callable[..., Ran], tmp_path: Path, videos: tuple[str, ...]
+) -> None:
+    named_films(tmp_path)
+    run("index", "v", "--model", "color-bands")
+    by_name = ("--time-from", "{camera}_%Y%m%d-%H%M", "--timezone", "UTC", "--camera-from", "{camera}_*")
+    run("clock", "door_20260701-1000.mp4", *by_name)
+    assert [told[0] for told in clocks(run).values()] == ["door", "v"]
+    run("clock", *videos, "--camera-from", "folder")
+    run("index", "v")
+    assert [told[0] for told in clocks(run).values()] == ["v", "v"]
+
+
+def test_two_rules_for_all_at_once_leave_no_video_with_one_of_its_own(
+    run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second came between the first one's rule for the library and its times of the videos."""
+    named_films(tmp_path)
+    run("index", "v", "--model", "color-bands")
+    library = tmp_path / "panorama-library"
+    keep = recording.remember
+
+    def meanwhile(store: Store, rule: panorama.RecordingRule) -> None:
+        keep(store, rule)
+        monkeypatch.setattr(recording, "remember", keep)
+        with panorama.open(library) as other:
+            other.date(recording=panorama.RecordingRule("none", "Asia/Tokyo"))
+
+    monkeypatch.setattr(recording, "remember", meanwhile)
+    with panorama.open(library) as opened:
+        opened.date(recording=panorama.RecordingRule("name", "UTC"))
+        assert {row.recorded.own for row in opened._store.recorded()} == {OwnRule()}

@@ -243,7 +243,7 @@ def date_videos(
     if first is not None:
         return _move(store, videos, first, zone)
     if rule is not None:
-        naming = Naming(rule, times, cameras)
+        naming = Naming(rule, times, cameras, for_all=videos is None)
         check_fits(naming.named, [Path(row.uri) for row in store.recorded(videos)])
         if videos is None:
             remember(store, rule)

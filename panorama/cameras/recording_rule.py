@@ -133,11 +133,13 @@ class Naming:
         rule: the rule as a whole, completed from the library's.
         times: whether its source of times and its zone are named.
         cameras: whether its source of cameras is named.
+        for_all: whether it is named for all videos, and becomes the library's.
     """
 
     rule: RecordingRule
     times: bool = True
     cameras: bool = True
+    for_all: bool = False
 
     @property
     def named(self) -> RecordingRule:
@@ -150,21 +152,27 @@ class Naming:
 
         Args:
             before: what it had of its own.
-            kept: the library's rule; nobody needs parts of their own that are as in this one.
+            kept: the library's rule; nobody needs parts of their own that are as in this one. Its zone counts
+                only if it reads times: otherwise a later one for the library would go before this one.
         """
         own = before
         if self.times:
             source, zone = self.rule.time_from, self.rule.zone
+            is_kept = zone == kept.zone and kept.time_from != NOT_NAMED
             own = replace(
                 own,
-                time_from=None if source == kept.time_from else source,
-                time_zone=None if zone == kept.zone else zone,
+                time_from=None if self.for_all or source in (kept.time_from, NOT_NAMED) else source,
+                time_zone=None if self.for_all or is_kept else zone,
             )
         if self.cameras:
-            source = self.rule.camera_from
+            source, by_time = self.rule.camera_from, bool(self.rule.naming_cameras)
+            if source == FOLDER and not by_time and own.time_from:
+                own = replace(own, time_from=without_camera(own.time_from))
             # With folders as source, the pattern of times may still give cameras.
-            is_same = source != FOLDER or bool(self.rule.naming_cameras) == bool(kept.naming_cameras)
-            own = replace(own, camera_from=None if is_same and source == kept.camera_from else source)
+            is_kept = source == kept.camera_from and (
+                source != FOLDER or by_time == bool(kept.naming_cameras)
+            )
+            own = replace(own, camera_from=None if self.for_all or is_kept else source)
         return own
 
 
@@ -172,9 +180,9 @@ def rule_of(own: OwnRule, kept: RecordingRule) -> RecordingRule:
     """The rule for a video: the library's, with what was named for this video in its place."""
     if own == OwnRule():
         return kept
-    source = own.time_from or kept.time_from
+    kept_source = without_camera(kept.time_from) if own.camera_from == FOLDER else kept.time_from
     return RecordingRule(
-        without_camera(source) if own.camera_from == FOLDER else source,
+        own.time_from or kept_source,
         own.time_zone or kept.zone,
         own.camera_from or kept.camera_from,
     )

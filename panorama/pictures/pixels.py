@@ -240,6 +240,8 @@ def given_pixels(given: Any, source: str) -> NDArray[np.uint8]:
         raise BadImage(f"{source} is {shape} {array.dtype}; {ARRAYS}{how}")
     if array.dtype == np.uint8:
         return np.ascontiguousarray(array)
+    if array.dtype.kind not in "biuf":  # such as Python's objects, which have no least one
+        raise BadImage(f"{source} is {shape} {array.dtype}; {ARRAYS}")
     low, high = float(array.min()), float(array.max())
     if array.dtype.kind != "f" or not -_ROUNDING <= low <= high <= 1 + _ROUNDING:
         how = "; convert one from 0 to 255: array.astype('uint8')" if low >= 0 and 2 <= high <= 255 else ""

@@ -12,7 +12,8 @@ and those shots of other videos that show the same; a video without cuts is one 
 2. A track that continues an accepted one is accepted with it, if it reaches `carried` of the scene's best. It
    continues another track of its shot that is at the same place at the same time or within half a second. It
    also continues one that it takes over from: one track begins where and when the other ends, and between
-   them the thing has moved by one diagonal of its box at most. Then it may be at no other place meanwhile.
+   them the thing has moved by one diagonal of the larger box at most. Then no sure track may be at another
+   place meanwhile, for more than GAP_SECONDS.
    This finds odd poses, partial boxes and broken tracks of the thing itself, which no threshold could
    separate from strangers.
 
@@ -22,7 +23,8 @@ track's own value.
 
 A track that should have been evaluated deeper and was not, because time ran out, may be anything. It carries
 nothing, is not carried, and a confirmation does not accept it: the tracks that continue it might then be
-carried by nothing. Other tracks are compared with the most that it could be.
+carried by nothing. Other tracks are compared with the most that it could be, and nothing takes over beside
+it.
 
 Carried and confirmed tracks get a score above `high`, tracks that fall behind by rule 1 a score below it: the
 band always follows from the score. How likely an uncertain track is right depends less on its own value than
@@ -215,7 +217,7 @@ def takes_over(places: Places, ones: NDArray[np.intp], others: NDArray[np.intp])
     first_is_later |= (start[ones] == start[others]) & (end[ones] > end[others])
     earlier, later = np.where(first_is_later, others, ones), np.where(first_is_later, ones, others)
     ends, begins = end[earlier], start[later]
-    found = np.abs(begins - ends) < GAP_SECONDS
+    found = (np.abs(begins - ends) < GAP_SECONDS) & (end[later] > ends)
     at = np.flatnonzero(found)
     boxes = places.boxes_at(ends[at], earlier[at]), places.boxes_at(begins[at], later[at])
     before, after = ((box[:, :2] + box[:, 2:]) / 2 for box in boxes)
@@ -270,7 +272,9 @@ def settle(
     sure = said | ((band == ACCEPTED) & ~unseen & (value >= calibration.near_in_video * counts[scene]))
     waiting = np.isin(shot, shot[sure]) & ~sure & ~unseen & (band != REJECTED)
     waiting &= value >= calibration.carried * counts[scene]
-    carried = _carried(track_ids, shot, sure, waiting, where)
+    # As long as some were not seen deep enough, others that are accepted so far may turn out to be sure.
+    perhaps = sure | unseen | ((band == ACCEPTED) & unseen.any())
+    carried = _carried(track_ids, shot, sure, waiting, perhaps, where)
     band[(band == ACCEPTED) & ~(sure | carried)] = UNCERTAIN
     score = np.where(carried | said, raised, score)
     band[carried] = ACCEPTED
@@ -307,19 +311,27 @@ def _carried(
     shot: NDArray[np.intp],
     sure: NDArray[np.bool_],
     waiting: NDArray[np.bool_],
+    perhaps: NDArray[np.bool_],
     where: Whereabouts,
 ) -> NDArray[np.bool_]:
-    """Which of the waiting tracks continue a sure track, directly or through others."""
+    """Which of the waiting tracks continue a sure track, directly or through others.
+
+    Args:
+        perhaps: (T,) the sure tracks and those that may yet be: where one is, the thing may be.
+    """
     carried = np.zeros(len(track_ids), np.bool_)
     if not waiting.any():
         return carried
-    asked = (sure | waiting) & np.isin(shot, shot[waiting])
+    asked = (sure | waiting | perhaps) & np.isin(shot, shot[waiting])
     known = where.places(np.sort(track_ids[asked]))
+    if not len(known.track_ids):
+        return carried
     order = np.argsort(track_ids, kind="stable")
     rows = order[np.searchsorted(track_ids[order], known.track_ids)]  # in `track_ids`, for each known place
     left = waiting[rows]
-    met = _meet(known, shot[rows], np.flatnonzero(~left), np.flatnonzero(left))
-    elsewhere = met.elsewhere
+    met = _meet(known, shot[rows], np.flatnonzero(sure[rows]), np.flatnonzero(left))
+    more = np.flatnonzero(perhaps[rows] & ~sure[rows])
+    elsewhere = met.elsewhere | _meet(known, shot[rows], more, np.flatnonzero(left)).elsewhere
     while True:
         reached = np.flatnonzero(left & (met.at_place | (met.taking_over & ~elsewhere)))
         if not len(reached):

@@ -186,8 +186,7 @@ def add_album(
         with place.catalog.write() as tx:
             ids = []
             for name, items in checked:
-                only_negatives = all(item.negative for item in items)  # these make no entity
-                entity_id = _find_or_make(tx, name, only_negatives or known)
+                entity_id = _find_or_make(tx, name, known, has_example=not all(i.negative for i in items))
                 if category is not None:
                     tx.run(_SET_CATEGORY, entity=entity_id, category=int(category))
                 ids.append([_add(tx, place, name, entity_id, item, written) for item in items])
@@ -199,14 +198,14 @@ def add_album(
     return ids
 
 
-def _find_or_make(tx: Transaction, name: str, known: bool | None) -> int:
+def _find_or_make(tx: Transaction, name: str, known: bool | None, has_example: bool) -> int:
     """The id of an entity, see `add_album`: another process may have made or dropped it a moment ago."""
-    if known:
-        return id_of(tx, name)
     found = tx.scalar(_ENTITY, name=name)
     if found is not None and known is False:
         raise _taken(name)
-    return int(tx.scalar(_NEW_ENTITY, name=name, now=time.time()) if found is None else found)
+    if found is None and has_example and not known:
+        return int(tx.scalar(_NEW_ENTITY, name=name, now=time.time()))
+    return id_of(tx, name)
 
 
 def _taken(name: str) -> EntityError:
