@@ -13,9 +13,8 @@ and those shots of other videos that show the same; a video without cuts is one 
    continues another track of its shot that is at the same place at the same time or within half a second. It
    also continues one that it takes over from: one track begins where and when the other ends, and between
    them the thing has moved by one diagonal of the larger box at most. Then no sure track may be at another
-   place meanwhile, for more than GAP_SECONDS.
-   This finds odd poses, partial boxes and broken tracks of the thing itself, which no threshold could
-   separate from strangers.
+   place meanwhile, for more than GAP_SECONDS. This finds odd poses, partial boxes and broken tracks of the
+   thing itself, which no threshold could separate from strangers.
 
 A track that a user confirmed is accepted for that reason, and carries the tracks that continue it. The
 confirmation says nothing about how well it looks like the thing, so it raises no best track beyond the
@@ -211,7 +210,10 @@ def continues(places: Places, ones: NDArray[np.intp], others: NDArray[np.intp]) 
 
 
 def takes_over(places: Places, ones: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """(N,) whether of each pair of tracks (rows) one begins when the other ends, at most MOVED away."""
+    """(N,) whether one of each pair of tracks (rows) begins when the other ends, at most MOVED away.
+
+    It also ends later: a track that lies within another one's time is beside it.
+    """
     start, end = places.start_seconds, places.end_seconds
     first_is_later = start[ones] > start[others]
     first_is_later |= (start[ones] == start[others]) & (end[ones] > end[others])
@@ -331,7 +333,9 @@ def _carried(
     left = waiting[rows]
     met = _meet(known, shot[rows], np.flatnonzero(sure[rows]), np.flatnonzero(left))
     more = np.flatnonzero(perhaps[rows] & ~sure[rows])
-    elsewhere = met.elsewhere | _meet(known, shot[rows], more, np.flatnonzero(left)).elsewhere
+    elsewhere = met.elsewhere
+    if len(more):
+        elsewhere = elsewhere | _meet(known, shot[rows], more, np.flatnonzero(left)).elsewhere
     while True:
         reached = np.flatnonzero(left & (met.at_place | (met.taking_over & ~elsewhere)))
         if not len(reached):
