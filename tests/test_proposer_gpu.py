@@ -80,6 +80,12 @@ def test_a_graph_is_worked_out_as_onnx_has_it() -> None:
         torch.testing.assert_close(found[name], torch.from_numpy(np.array(value)), rtol=1e-4, atol=1e-4)
 
 
+def test_a_graph_reads_nothing_back_from_its_device() -> None:
+    pictures = torch.zeros(1, 3, 8, 8, device="meta")  # a device without values: reading one is an error
+    found = Graph(detector(), ["silu", "large"], "meta", torch.float16)({"images": pictures.half()})
+    assert found["large"].shape == (1, 4, 8, 8)
+
+
 @pytest.mark.parametrize(
     ("changed", "told"),
     [

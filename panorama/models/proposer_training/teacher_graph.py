@@ -76,8 +76,11 @@ class Graph:
             c.name: torch.from_numpy(numpy_helper.to_array(c).copy()) for c in model.graph.initializer
         }
         # Sizes and indices stay on the CPU, where Python reads them without waiting for a GPU.
+        sizes = {name for node in model.graph.node if node.op_type == "Resize" for name in node.input[1:]}
         self._constants = {
-            name: value.to(device, dtype) if value.is_floating_point() and value.ndim else value
+            name: value.to(device, dtype)
+            if value.is_floating_point() and value.ndim and name not in sizes
+            else value
             for name, value in constants.items()
         }
         self._nodes: list[tuple[Callable[..., Tensor], list[str], str, dict[str, Any]]] = []
