@@ -39,6 +39,8 @@ class RecordingReport:
         unread: names that look like a time, of videos without one, if nobody named a source of times and one
             of these videos is new; see `panorama.cameras.unread`.
         away: folders of pictures of which some could not be read.
+        by: the rules that told the times of these videos, one for each source; several if a zone was named
+            for videos that have sources of their own.
     """
 
     rule: RecordingRule
@@ -57,6 +59,7 @@ class RecordingReport:
     daily: tuple[tuple[str, ...], str] | None = None
     exif: tuple[str, ...] = ()
     away: tuple[str, ...] = ()
+    by: tuple[RecordingRule, ...] = ()
 
     @classmethod
     def of_parts(cls, rule: RecordingRule, parts: Iterable[RecordingReport]) -> RecordingReport:
@@ -78,15 +81,20 @@ class RecordingReport:
             kept=names(lambda part: part.kept),
             to_come=names(lambda part: part.to_come),
             away=names(lambda part: part.away),
+            by=tuple({rule.time_from: rule for part in every for rule in part.by}.values()),
         )
+
+    @property
+    def source(self) -> str:
+        """Where the times of these videos come from, in words."""
+        return " or ".join(rule.source for rule in self.by or (self.rule,))
 
     def lines(self) -> list[str]:
         """The report as lines for people; empty if there is nothing to report."""
         told = [self.remark] if self.remark else []
         if self.dated:
             told.append(
-                f"wall-clock time of {counted(self.dated, 'video')} from {self.rule.source},"
-                f" as {self.example}"
+                f"wall-clock time of {counted(self.dated, 'video')} from {self.source}, as {self.example}"
             )
         if self.to_come:
             told.append(
@@ -117,7 +125,7 @@ class RecordingReport:
         if self.undated:
             told.append(
                 f"{counted(len(self.undated), 'video has', 'videos have')} no wall-clock time from"
-                f" {self.rule.source}: {some(self.undated)}"
+                f" {self.source}: {some(self.undated)}"
             )
         if self.unnamed:
             told.append(
@@ -150,6 +158,7 @@ class RecordingReport:
         return told
 
     def _why_kept(self) -> str:
-        if self.rule.time_from == "metadata":
-            return "the file is gone or cannot be read"
-        return f"{self.rule.source} gives none where the file is now"
+        named = [rule.source for rule in self.by if rule.reads_names]
+        why = ["the file is gone or cannot be read"] * (len(named) < len(self.by))
+        why += [f"{' or '.join(named)} gives none where the file is now"] * bool(named)
+        return ", or ".join(why)
