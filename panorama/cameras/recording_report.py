@@ -36,6 +36,7 @@ class RecordingReport:
         daily: cameras that differ only in a day, one of which is new, with a pattern that makes one of them.
         exif: names of the folders of pictures without a time that are new and whose EXIF tells one, if nobody
             named a source of times.
+        exif_unseen: number of such folders whose EXIF was not looked at, because there are many.
         unread: names that look like a time, of videos without one, if nobody named a source of times and one
             of these videos is new; see `panorama.cameras.unread`.
         away: folders of pictures of which some could not be read.
@@ -58,6 +59,7 @@ class RecordingReport:
     unread: tuple[str, ...] = ()
     daily: tuple[tuple[str, ...], str] | None = None
     exif: tuple[str, ...] = ()
+    exif_unseen: int = 0
     away: tuple[str, ...] = ()
     by: tuple[RecordingRule, ...] = ()
 
@@ -139,9 +141,10 @@ class RecordingReport:
                 f" read such names from now on: {command('clock', '--time-from', 'name')}"
             )
         if self.exif:
+            unseen = f" ({self.exif_unseen:,} others were not looked at)" if self.exif_unseen else ""
             told.append(
                 f"the EXIF of {counted(len(self.exif), 'folder')} of pictures says when they were taken, but"
-                f" no time was read: {some(self.exif)}; to read it from now on:"
+                f" no time was read: {some(self.exif)}{unseen}; to read it from now on:"
                 f" {command('clock', '--time-from', 'metadata')}"
             )
         if self.daily is not None:
