@@ -422,6 +422,9 @@ def test_a_part_of_a_rule_for_all_leaves_the_other_parts_of_the_library(
         assert opened.recording == panorama.RecordingRule("{camera}_%Y%m%d-%H%M", "Asia/Tokyo")
         opened.date(recording=panorama.RecordingRule(camera_from="folder"), parts=["camera_from"])
         assert opened.recording == panorama.RecordingRule("*_%Y%m%d-%H%M", "Asia/Tokyo")
+        kept = opened.recording
+        assert opened.date(recording=panorama.RecordingRule("none", "UTC"), parts=[]).changed == 0
+        assert opened.recording == kept, "nothing was named"
         with pytest.raises(UsageError, match="its attributes: time_from, zone, camera_from, got"):
             opened.date(recording=panorama.RecordingRule(zone="Asia/Tokyo"), parts=["timezone"])
 

@@ -249,7 +249,7 @@ def date_videos(
         whole = completed(store.setting(SETTING), {part: getattr(rule, part) for part in parts})
         naming = Naming(whole, parts, for_all=videos is None)
         check_fits(naming.named, [Path(row.uri) for row in store.recorded(videos)])
-        if videos is None:
+        if naming.for_all and parts:
             remember(store, whole)
         return remarked(store, apply_rule(store, videos, naming=naming), videos)
     if videos is None:
