@@ -152,8 +152,10 @@ KINDS: dict[str, Kind] = {
     "videos": Kind("videos are names or paths, as text or a list of them", several(is_path)),
     "start": Kind("a start is local time as text, '2026-03-01 10:00:00'", is_text),
     "first_start": Kind("a start is local time as text, '2026-03-01 10:00:00'", is_text),
-    "times": _flag("times"),
-    "cameras": _flag("cameras"),
+    "parts": Kind(
+        "parts of a rule are a list of its attributes: time_from, zone, camera_from",
+        lambda value: is_row(value) and all(part in ("time_from", "zone", "camera_from") for part in value),
+    ),
     "zone": Kind("a time zone is its IANA name as text, 'Europe/Berlin'", is_text),
     "video": Kind("a video is its name in the library or its path, as text or a Path", is_path),
     "name": NAME,

@@ -178,8 +178,7 @@ class Library(LibraryAlbum):
         start: str | None = None,
         zone: str = "",
         first_start: str | None = None,
-        times: bool = True,
-        cameras: bool = True,
+        parts: Sequence[str] = ("time_from", "zone", "camera_from"),
     ) -> RecordingReport:
         """Set when videos were recorded, without reading them again: by a rule, a start or a first start.
 
@@ -193,12 +192,12 @@ class Library(LibraryAlbum):
             zone: IANA name; '' for the videos' own time zone, else the library's, else that of this computer.
             first_start: local time of the first frame of the earliest video, whose clock was wrong; the other
                 videos keep their distance from it.
-            times, cameras: False leaves these as they are, and takes only the others from the rule.
+            parts: the attributes of the rule that count; the others stay as they are.
         """
         from panorama.cameras.recording import date_videos
 
         names = None if videos is None else names_of(videos, self.listed())
-        return date_videos(self._store, names, recording, start, zone, first_start, times, cameras)
+        return date_videos(self._store, names, recording, start, zone, first_start, parts)
 
     def remove_videos(self, videos: Sequence[File] | File) -> list[str]:
         """Remove videos, by name or path, all or none; the files stay. Returns the names removed.

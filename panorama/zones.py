@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from panorama.arguments import checked
 from panorama.commands import command
-from panorama.errors import UnknownVideo, UsageError, VideoError, unknown
+from panorama.errors import PanoramaError, UnknownVideo, UsageError, VideoError, unknown
 from panorama.json_text import parsed_json
 from panorama.lettering import draw_text, text_width
 from panorama.picture_files import check_picture, write_picture
@@ -46,6 +46,15 @@ class Zones:
 
     def __iter__(self) -> Iterator[Zone]:
         return iter(self._store.zones())
+
+    def __len__(self) -> int:
+        return len(self._store.zones())
+
+    def __repr__(self) -> str:
+        try:
+            return f"Zones({[*self]!r})"
+        except PanoramaError as exc:  # of a closed library: a debugger prints what it can
+            return f"Zones({type(exc).__name__})"
 
     def add(
         self,

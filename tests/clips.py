@@ -219,13 +219,18 @@ def write_taken(
     offset: str = "",
     order: str = ">",
     picture: NDArray[np.uint8] | None = None,
+    digits: str = "",
 ) -> Path:
-    """A picture with the times of EXIF, written by PIL; of the whole file, another one than it was taken."""
+    """A picture with the times of EXIF, written by PIL; of the whole file, another one than it was taken.
+
+    Args:
+        digits: those behind the decimal point of the time.
+    """
     image = pytest.importorskip("PIL.Image")
     says = image.Exif()
     says.endian = order
     says[0x0132] = "2031:01:01 00:00:00"  # when the file was changed
-    for tag, text in ((0x9003, original), (0x9011, offset)):
+    for tag, text in ((0x9003, original), (0x9011, offset), (0x9291, digits)):
         if text:
             says.get_ifd(0x8769)[tag] = text
     path.parent.mkdir(parents=True, exist_ok=True)

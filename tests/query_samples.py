@@ -17,7 +17,7 @@ from panorama.query.handed.relations import Limits
 from panorama.query.matching.cost import Choice
 from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest
 from panorama.store import Zone
-from panorama.store.catalog.picture_clocks import PICTURE_CLOCKS
+from panorama.store.catalog.picture_clocks import PICTURE_CLOCKS, PICTURE_SPANS
 
 FPS = 10.0
 ENTITIES = ("blue-van", "dog", "red-van", "it's")
@@ -106,6 +106,7 @@ class Tables:
     entities: pa.Table
     zones: tuple[Zone, ...] = ()
     picture_clocks: pa.Table = field(default_factory=PICTURE_CLOCKS.empty_table)
+    picture_spans: pa.Table = field(default_factory=PICTURE_SPANS.empty_table)
 
 
 @dataclass

@@ -327,6 +327,18 @@ def test_an_interval_is_a_duration_in_files(tmp_path: Path) -> None:
     assert written.column("gap").to_pylist() == [None, datetime.timedelta(hours=1)]
 
 
+def test_whatever_reads_arrow_takes_a_result_itself() -> None:
+    """pyarrow.table(result) was a TypeError, and polars made a column of objects of the rows."""
+    result, gap = sample(), an_hour()
+    assert pa.table(result).drop(["x"]) == result.arrow().drop(["x"])  # x is not a number once
+    (row,) = duckdb.sql("SELECT name, n, l FROM result WHERE n = 1").fetchall()
+    assert row == ("a", 1, [1.5])
+    assert duckdb.sql("SELECT max(gap) FROM gap").fetchall() == [(datetime.timedelta(hours=1),)]
+    polars = pytest.importorskip("polars")
+    assert polars.DataFrame(result).equals(result.pl(), null_equal=True)
+    assert polars.DataFrame(gap)["gap"][1] == datetime.timedelta(hours=1)
+
+
 def test_an_interval_is_a_duration_in_data_frames() -> None:
     pytest.importorskip("pandas")
     assert an_hour().df().gap[1] == datetime.timedelta(hours=1)

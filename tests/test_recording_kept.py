@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
 import zoneinfo
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from fakes import Thing, write_film
 
 import panorama
 from panorama.cameras import recording
+from panorama.cameras.recording_rule import SETTING
+from panorama.errors import UsageError
 from panorama.store import Store
 from panorama.store.catalog.recorded import OwnRule
 
@@ -307,7 +310,9 @@ def test_what_is_named_for_some_videos_is_kept_for_them(run: Callable[..., Ran],
     moved = "gate/b_20260701-1100.mp4"
     assert clocks(run)[moved] == ("b", "11:00", "Etc/GMT-1", "name")
 
-    run("clock", "--time-from", "name")  # for all of them
+    run("clock", "--time-from", "name")  # for all of them, and no zone
+    assert clocks(run)[moved] == ("b", "11:00", "Etc/GMT-1", "name")
+    run("clock", "--timezone", "Europe/Berlin")
     assert clocks(run)[moved] == ("b", "11:00", "Europe/Berlin", "name")
     run("clock", "--camera-from", "folder")
     run("index", "v")
@@ -341,6 +346,137 @@ def test_a_video_goes_back_to_what_the_library_keeps(run: Callable[..., Ran], tm
         ("a", "10:00", "Europe/Berlin", pattern),
         ("b", "10:00", "Europe/Berlin", pattern),
     }
+
+
+def test_a_zone_and_a_source_of_times_are_named_each_by_itself(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """The other part went back to the library's: a clip's time was by the wrong clock, or from its name."""
+    zoned, sourced, plain = (f"{name}_20260701-1000.mp4" for name in "bcd")
+    for k, name in enumerate((zoned, sourced, plain)):
+        made_at(tmp_path / "v" / name, 12 + k, "2026-07-01T06:00:00Z")
+    run("index", "v", "--model", "color-bands", "--time-from", "name", "--timezone", "Europe/Berlin")
+    run("clock", zoned, "--timezone", "Etc/GMT-1")
+    run("clock", zoned, "--time-from", "metadata")
+    run("clock", sourced, "--time-from", "metadata", "--timezone", "UTC")
+    told = run("clock", "--timezone", "Asia/Tokyo", sourced, plain).err
+    assert told.startswith(
+        "wall-clock time of 2 videos from the container's metadata or the timestamp in the name, as"
+        f" {sourced} at 2026-07-01 15:00:00 Asia/Tokyo\n"
+    )
+    named = {zoned: ("07:00", "Etc/GMT-1", "metadata"), sourced: ("15:00", "Asia/Tokyo", "metadata")}
+    for words in ((), ("--redo",)):
+        run("index", "v", *words)
+        assert {name: told[1:] for name, told in clocks(run).items()} == {
+            **named, plain: ("10:00", "Asia/Tokyo", "name"),
+        }  # fmt: skip
+    run("clock", "--timezone", "UTC")
+    run("clock", zoned, "--time-from", "name")
+    assert [told[1:] for told in clocks(run).values()] == [
+        ("10:00", "UTC", "name"), ("06:00", "UTC", "metadata"), ("10:00", "UTC", "name"),
+    ]  # fmt: skip
+
+
+def test_a_source_alone_is_read_by_the_zone_that_holds_where_none_was_named(
+    run: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named_films(tmp_path)
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    run("index", "v", "--model", "color-bands")
+    run("clock", "yard_20260701-1000.mp4", "--timezone", "Etc/GMT-1")
+    run("clock", "door_20260701-1000.mp4", "yard_20260701-1000.mp4", "--time-from", "name")
+    monkeypatch.setenv("TZ", "UTC")  # another machine
+    run("index", "v")
+    assert [told[2] for told in clocks(run).values()] == ["Asia/Tokyo", "Etc/GMT-1"]
+
+
+def test_a_start_by_hand_is_in_the_zone_that_was_named_for_the_video(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    named_films(tmp_path)
+    run("index", "v", "--model", "color-bands", "--time-from", "metadata", "--timezone", "UTC")
+    run("clock", "door_20260701-1000.mp4", "--timezone", "Etc/GMT-1")
+    told = run("clock", "door_20260701-1000.mp4", "--at", "2026-07-01 10:00").err
+    assert told.startswith("door_20260701-1000.mp4 begins at 2026-07-01 10:00:00 Etc/GMT-1\n")
+
+
+def test_a_zone_alone_is_not_refused_for_the_pattern_of_the_others(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """The library's pattern of times fits no such name, and nobody asked for it."""
+    made_at(tmp_path / "v" / "plain.mp4", 12, "2026-07-01T06:00:00Z")
+    named_films(tmp_path)
+    run("index", "v", "--model", "color-bands", "--time-from", "{camera}_%Y%m%d-%H%M", "--timezone", "UTC")
+    run("clock", "plain.mp4", "--time-from", "metadata")
+    assert "1 video changed" in run("clock", "plain.mp4", "--timezone", "Etc/GMT-1").err
+    assert clocks(run)["plain.mp4"][1:] == ("07:00", "Etc/GMT-1", "metadata")
+
+
+def test_a_part_of_a_rule_for_all_leaves_the_other_parts_of_the_library(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    named_films(tmp_path)
+    run("index", "v", "--model", "color-bands", "--time-from", "{camera}_%Y%m%d-%H%M", "--timezone", "UTC")
+    with panorama.open(tmp_path / "panorama-library") as opened:
+        opened.date(recording=panorama.RecordingRule(zone="Asia/Tokyo"), parts=["zone"])
+        assert opened.recording == panorama.RecordingRule("{camera}_%Y%m%d-%H%M", "Asia/Tokyo")
+        opened.date(recording=panorama.RecordingRule(camera_from="folder"), parts=["camera_from"])
+        assert opened.recording == panorama.RecordingRule("*_%Y%m%d-%H%M", "Asia/Tokyo")
+        kept = opened.recording
+        assert opened.date(recording=panorama.RecordingRule("none", "UTC"), parts=[]).changed == 0
+        assert opened.recording == kept, "nothing was named"
+        with pytest.raises(UsageError, match="its attributes: time_from, zone, camera_from, got"):
+            opened.date(recording=panorama.RecordingRule(zone="Asia/Tokyo"), parts=["timezone"])
+
+
+@pytest.mark.parametrize(
+    ("kept", "now"),
+    [
+        ("{camera}/**", "{camera}/*"),
+        ("**/{camera}/**/**", "*/{camera}/*/*"),
+        ("v/{camera}/**", "v/{camera}/**"),
+        ("%Y/{camera}/**", "%Y/{camera}/**"),
+        ("höfe/{camera}/**", "höfe/{camera}/**"),
+        ("{camera}/a**", "{camera}/a**"),
+    ],
+)
+def test_a_pattern_of_before_keeps_its_meaning(
+    run: Callable[..., Ran], tmp_path: Path, kept: str, now: str
+) -> None:
+    """Two asterisks stood for one: refused now, a kept pattern locked `index` and `clock`."""
+    write_film(tmp_path / "v" / "gate" / "deep" / "a.mp4", [Thing("red", 0, 10)], frames=12)
+    run("index", "v", "--model", "color-bands")
+    library = tmp_path / "panorama-library"
+    with panorama.open(library) as opened:
+        opened.put_setting(SETTING, {"time_from": "", "zone": "UTC", "camera_from": kept})
+    with sqlite3.connect(library / "catalog.sqlite") as catalog:
+        catalog.execute("UPDATE meta SET value = '15' WHERE key = 'schema_version'")
+        catalog.execute("UPDATE videos SET camera_from = ?, own_camera_from = ?", (kept, kept))
+        catalog.execute("UPDATE videos SET time_from = 'unknown', own_time_from = ?", (kept,))
+    catalog.close()
+    with panorama.open(library) as opened:
+        assert opened.recording.camera_from == now
+        (row,) = opened._store.recorded()
+        assert row.recorded.own == OwnRule(now, None, now) and row.recorded.camera_from == now
+
+
+def test_a_kept_rule_that_cannot_be_used_is_told_and_replaced_by_one_option(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """All three options had to be given at once, and nothing said so."""
+    named_films(tmp_path)
+    run("index", "v", "--model", "color-bands")
+    with panorama.open(tmp_path / "panorama-library") as opened:
+        opened.put_setting(SETTING, {"time_from": "name", "zone": "UTC", "camera_from": "{camera}/**"})
+    for words in (("index", "v"), ("clock", "--timezone", "Asia/Tokyo")):
+        refused = run(*words)
+        assert refused.status == 2
+        assert "--camera-from '{camera}/**', which this library keeps, cannot be used: " in refused.err
+        assert "Name another: panorama clock --camera-from folder\n" in refused.err
+    assert run("query", "SELECT count(*) AS n FROM videos", "--json").json == [{"n": 2}]
+    assert run("clock", "--camera-from", "folder").status == 0
+    assert "2 skipped" in run("index", "v").err
+    assert {told[1:] for told in clocks(run).values()} == {("10:00", "UTC", "name")}
 
 
 def named_films(tmp_path: Path) -> None:

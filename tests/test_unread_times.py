@@ -11,6 +11,7 @@ from conftest import Ran
 from fakes import ColoredThings, Thing, scene, write_film, write_picture
 
 import panorama
+from panorama.cameras import picture_times
 from panorama.cameras.unread import of_different_days
 
 Run = Callable[..., Ran]
@@ -114,3 +115,22 @@ def test_index_says_once_that_pictures_know_when_they_were_taken(run: Run, tmp_p
     write_taken(tmp_path / "traps" / "d" / "IMG_0001.png", "2026:03:02 10:00:00")
     write_taken(tmp_path / "traps" / "d" / "IMG_0002.png", "2026:03:02 10:00:00")
     assert "the EXIF of" not in run("index", "traps").err
+
+
+def test_of_many_new_folders_the_exif_of_some_is_looked_at(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A picture of each of 20,000 folders was opened at the end of `index`: a minute of silence, or more."""
+    asked: list[Path] = []
+    real = picture_times.picture_taken
+    monkeypatch.setattr(picture_times, "MOST_FOLDERS", 3)
+    monkeypatch.setattr(
+        picture_times, "picture_taken", lambda path, zone: asked.append(path) or real(path, zone)
+    )
+    for folder in range(7):
+        for k in range(2):
+            write_taken(tmp_path / "traps" / f"{folder}" / f"IMG_{k:04d}.png", f"2026:03:01 10:00:0{folder}")
+    told = run("index", "traps", "--model", "color-bands").err
+    said = "the EXIF of 4 folders of pictures says when they were taken, but no time was read: 0, 2, 4, 6"
+    assert f"{said} (3 others were not looked at); to read it" in told
+    assert len(asked) == 4

@@ -141,3 +141,20 @@ def test_stored_crops_answer_before_the_first_video_is_decoded(
     hooks = Hooks(on_start=lambda *_: answers.append(library.query(asked).fetchall()))
     assert library.index(folder, hooks=hooks).embedded > 0
     assert answers[0] == before and len(answers) == 4
+
+
+@pytest.mark.parametrize("words", [("--every", "3"), ("--quick",)])
+def test_a_step_of_frames_is_the_same_whatever_rate_the_profile_has(
+    run: Run, tmp_path: Path, fake_proposer: ColoredThings, words: tuple[str, ...]
+) -> None:
+    """After `tune`, the same `index --every 3` decoded a whole archive again, for the same rows."""
+    write_film(tmp_path / "v" / "a.mp4", [Thing("red", 0, 20)], frames=20)
+    assert "1 indexed" in run("index", "v", "--model", "color-bands", *words).err
+    with panorama.open(tmp_path / "panorama-library") as library:
+        remember(library, Profile(IngestSettings(samples_per_second=2.0)))
+        before = looks(library)
+    assert "0 indexed, 1 skipped" in run("index", "v", *words).err
+    write_film(tmp_path / "v" / "b.mp4", [Thing("red", 0, 20)], frames=21)
+    run("index", "v", *words)
+    with panorama.open(tmp_path / "panorama-library") as library:
+        assert looks(library) == before * 2

@@ -45,6 +45,9 @@ def test_zones_are_added_in_pixels_or_percent_and_listed(run: Any, indexed: Path
     assert big.status == 0
     with panorama.open("panorama-library") as library:
         assert [z.points_xy for z in library.zones if z.name == "lawn"] == [((0, 0), (0.1, 0), (0.1, 0.1))]
+        zones = library.zones
+        assert (len(zones), repr(zones)) == (2, f"Zones({list(zones)})")
+    assert repr(zones) == "Zones(LibraryClosed)"
 
 
 @pytest.mark.parametrize(

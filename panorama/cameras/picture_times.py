@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.cameras.naming import BY_HAND, METADATA, NAME, NamePattern, Told, told_by
-from panorama.cameras.unread import usable
+from panorama.cameras.unread import MOST_FOLDERS, usable
 from panorama.store import Recorded, RecordedRow, Store
 from panorama.store.catalog.picture_offsets import UNREAD, are_known, has_unread, offsets_of, stored_offsets
 from panorama.store.catalog.recorded import zone_named
@@ -332,19 +332,26 @@ def names_in(path: Path) -> Iterator[str]:
         yield from (str(picture) for picture in pictures_in(found))
 
 
-def have_exif(store: Store, rows: Sequence[RecordedRow], zone: tzinfo) -> tuple[str, ...]:
+def have_exif(store: Store, rows: Sequence[RecordedRow], zone: tzinfo) -> tuple[tuple[str, ...], int]:
     """The names of folders of pictures without a time whose first picture says in its EXIF when it was taken.
+
+    Of many folders only some are looked at, up to twice MOST_FOLDERS: each takes a millisecond, on a network
+    drive much more.
 
     Args:
         zone: time zone of the camera's clock, for times without an offset.
+
+    Returns:
+        The names, and how many folders without a time were not looked at.
     """
-    return tuple(
-        row.name for row in rows if row.recorded.start_time_unix is None and _has_exif(store, row, zone)
-    )
+    undated = [row for row in rows if row.has_pictures and row.recorded.start_time_unix is None]
+    looked_at = spread(undated, MOST_FOLDERS)
+    names = tuple(row.name for row in looked_at if _has_exif(store, row, zone))
+    return names, len(undated) - len(looked_at)
 
 
 def _has_exif(store: Store, row: RecordedRow, zone: tzinfo) -> bool:
-    first = next(filter(None, store.picture_names(row.segment)), None) if row.has_pictures else None
+    first = next(filter(None, store.picture_names(row.segment)), None)
     try:
         taken = None if first is None else picture_taken(Path(row.uri) / first, zone)
     except OSError:

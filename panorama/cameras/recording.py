@@ -20,9 +20,11 @@ from panorama.cameras.picture_times import (
 from panorama.cameras.recording_report import RecordingReport
 from panorama.cameras.recording_rule import (
     FOLDER,
+    OPTIONS,
     SETTING,
     Naming,
     RecordingRule,
+    completed,
     kept_zone,
     local_zone,
     remember,
@@ -118,7 +120,7 @@ def _by_rule(
         camera = folder_camera(row.uri, row.root, row.name)
         changes[row.name] = replace(row.recorded, camera=camera, camera_from="")
     undated, unnamed, kept, to_come, example, dated = [], [], [], [], "", 0
-    times, rules = naming is None or naming.times, {OwnRule(): rule}
+    times, rules, told_by_rule = naming is None or naming.times, {OwnRule(): rule}, {}
     for row in rows:
         own = row.recorded.own if naming is None else naming.own(row.recorded.own, rule)
         if own not in rules:
@@ -134,6 +136,7 @@ def _by_rule(
             to_come.append(row.name)
         if not times or asked is None:
             continue
+        told_by_rule[by.time_from] = by
         if now.start_time_unix is None:
             undated.append(row.name)
         elif not asked:
@@ -158,6 +161,7 @@ def _by_rule(
         away=tuple(row.name for row in rows if has_unread(changes[row.name].picture_offsets)),
         backwards=tuple(row.name for row in rows if is_backwards(changes[row.name].picture_offsets)),
         to_come=tuple(to_come),
+        by=tuple(told_by_rule.values()),
     )
 
 
@@ -223,8 +227,7 @@ def date_videos(
     start: str | None,
     zone: str,
     first: str | None = None,
-    times: bool = True,
-    cameras: bool = True,
+    parts: Collection[str] = tuple(OPTIONS),
 ) -> RecordingReport:
     """Set when videos (None for all) were recorded: by a rule or by hand.
 
@@ -232,7 +235,7 @@ def date_videos(
     until another is named for them or for all.
 
     Args:
-        times, cameras: False leaves these as they are, and takes only the others from the rule.
+        parts: the attributes of the rule that count; the others stay as they are.
 
     Raises:
         UsageError: not exactly one of a rule, start and first start is given, a start is not a date with a
@@ -243,10 +246,11 @@ def date_videos(
     if first is not None:
         return _move(store, videos, first, zone)
     if rule is not None:
-        naming = Naming(rule, times, cameras, for_all=videos is None)
+        whole = completed(store.setting(SETTING), {part: getattr(rule, part) for part in parts})
+        naming = Naming(whole, parts, for_all=videos is None)
         check_fits(naming.named, [Path(row.uri) for row in store.recorded(videos)])
-        if videos is None:
-            remember(store, rule)
+        if naming.for_all and parts:
+            remember(store, whole)
         return remarked(store, apply_rule(store, videos, naming=naming), videos)
     if videos is None:
         raise UsageError("name the videos whose start this is")
@@ -278,7 +282,8 @@ def _begin(store: Store, videos: Sequence[str], start: str, zone: str) -> Record
         changes = {}
         begun.clear()
         for row in rows:
-            own = zone or row.recorded.time_zone or library_zone or local_zone()
+            now = row.recorded
+            own = zone or now.time_zone or now.own.time_zone or library_zone or local_zone()
             unix = typed_unix(start, zone_named(own))
             now = row.recorded.begun(unix, own, BY_HAND, row.recorded.picture_offsets)
             changes[row.name] = with_offsets(store, row, now)

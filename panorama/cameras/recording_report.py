@@ -36,9 +36,12 @@ class RecordingReport:
         daily: cameras that differ only in a day, one of which is new, with a pattern that makes one of them.
         exif: names of the folders of pictures without a time that are new and whose EXIF tells one, if nobody
             named a source of times.
+        exif_unseen: number of such folders whose EXIF was not looked at, because there are many.
         unread: names that look like a time, of videos without one, if nobody named a source of times and one
             of these videos is new; see `panorama.cameras.unread`.
         away: folders of pictures of which some could not be read.
+        by: the rules that told the times of these videos, one for each source; several if a zone was named
+            for videos that have sources of their own.
     """
 
     rule: RecordingRule
@@ -56,7 +59,9 @@ class RecordingReport:
     unread: tuple[str, ...] = ()
     daily: tuple[tuple[str, ...], str] | None = None
     exif: tuple[str, ...] = ()
+    exif_unseen: int = 0
     away: tuple[str, ...] = ()
+    by: tuple[RecordingRule, ...] = ()
 
     @classmethod
     def of_parts(cls, rule: RecordingRule, parts: Iterable[RecordingReport]) -> RecordingReport:
@@ -78,15 +83,20 @@ class RecordingReport:
             kept=names(lambda part: part.kept),
             to_come=names(lambda part: part.to_come),
             away=names(lambda part: part.away),
+            by=tuple({rule.time_from: rule for part in every for rule in part.by}.values()),
         )
+
+    @property
+    def source(self) -> str:
+        """Where the times of these videos come from, in words."""
+        return " or ".join(rule.source for rule in self.by or (self.rule,))
 
     def lines(self) -> list[str]:
         """The report as lines for people; empty if there is nothing to report."""
         told = [self.remark] if self.remark else []
         if self.dated:
             told.append(
-                f"wall-clock time of {counted(self.dated, 'video')} from {self.rule.source},"
-                f" as {self.example}"
+                f"wall-clock time of {counted(self.dated, 'video')} from {self.source}, as {self.example}"
             )
         if self.to_come:
             told.append(
@@ -117,7 +127,7 @@ class RecordingReport:
         if self.undated:
             told.append(
                 f"{counted(len(self.undated), 'video has', 'videos have')} no wall-clock time from"
-                f" {self.rule.source}: {some(self.undated)}"
+                f" {self.source}: {some(self.undated)}"
             )
         if self.unnamed:
             told.append(
@@ -131,9 +141,10 @@ class RecordingReport:
                 f" read such names from now on: {command('clock', '--time-from', 'name')}"
             )
         if self.exif:
+            unseen = f" ({self.exif_unseen:,} others were not looked at)" if self.exif_unseen else ""
             told.append(
                 f"the EXIF of {counted(len(self.exif), 'folder')} of pictures says when they were taken, but"
-                f" no time was read: {some(self.exif)}; to read it from now on:"
+                f" no time was read: {some(self.exif)}{unseen}; to read it from now on:"
                 f" {command('clock', '--time-from', 'metadata')}"
             )
         if self.daily is not None:
@@ -150,6 +161,7 @@ class RecordingReport:
         return told
 
     def _why_kept(self) -> str:
-        if self.rule.time_from == "metadata":
-            return "the file is gone or cannot be read"
-        return f"{self.rule.source} gives none where the file is now"
+        named = [rule.source for rule in self.by if rule.reads_names]
+        why = ["the file is gone or cannot be read"] * (len(named) < len(self.by))
+        why += [f"{' or '.join(named)} gives none where the file is now"] * bool(named)
+        return ", or ".join(why)

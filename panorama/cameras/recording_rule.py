@@ -6,7 +6,7 @@ The rule that a library keeps, and what somebody named for single videos, are re
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from zoneinfo import available_timezones
 
 from panorama.arguments import take_fields
 from panorama.cameras.naming import METADATA, NAME, NONE, NamePattern, without_camera
+from panorama.commands import command
 from panorama.errors import UsageError
 from panorama.store import Store
 from panorama.store.catalog.recorded import OwnRule, zone_named
@@ -27,6 +28,9 @@ FOLDER = "folder"
 NOT_NAMED = ""
 """Source of times of a library for which nobody named one: times are read from nowhere, as with `NONE`, but
 names that look like recording times are remarked on."""
+
+OPTIONS = {"time_from": "--time-from", "zone": "--timezone", "camera_from": "--camera-from"}
+"""The parts of a rule, and the options that name them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +110,41 @@ def local_zone() -> str:
 
 
 def remembered(store: Store | None) -> RecordingRule:
-    """The rule that the library keeps; the default if it keeps none or does not exist yet."""
+    """The rule that the library keeps; the default if it keeps none or does not exist yet.
+
+    Raises:
+        UsageError: a part that it keeps cannot be used here; says which, and how to name another.
+    """
     kept = None if store is None else store.setting(SETTING)
-    return RecordingRule(zone="UTC") if kept is None else RecordingRule(**kept)
+    return RecordingRule(zone="UTC") if kept is None else completed(kept, {})
+
+
+def completed(kept: Mapping[str, Any] | None, named: Mapping[str, str]) -> RecordingRule:
+    """A rule of which some parts are named; the others are the library's.
+
+    If folders are named as cameras, and no source of times, the library's pattern of times loses its
+    {camera}. A part that the library keeps is looked at only if none is named in its place.
+
+    Args:
+        kept: the library's setting, None if it keeps no rule.
+        named: parts of the rule by the names of its attributes.
+
+    Raises:
+        UsageError: a part cannot be used here.
+    """
+    whole = {**(kept or {}), **named}
+    if named.get("camera_from") == FOLDER and "time_from" in whole.keys() - named.keys():
+        whole["time_from"] = without_camera(whole["time_from"])
+    for part in whole.keys() - named.keys():
+        try:
+            RecordingRule(**{"zone": "UTC", part: whole[part]})
+        except UsageError as exc:
+            another = command("clock", OPTIONS[part], {"camera_from": FOLDER, "zone": "UTC"}.get(part, NONE))
+            raise UsageError(
+                f"{OPTIONS[part]} {whole[part]!r}, which this library keeps, cannot be used: {exc}."
+                f" Name another: {another}"
+            ) from exc
+    return RecordingRule(**whole)
 
 
 def kept_zone(kept: Mapping[str, Any] | None) -> str:
@@ -131,20 +167,28 @@ class Naming:
 
     Attributes:
         rule: the rule as a whole, completed from the library's.
-        times: whether its source of times and its zone are named.
-        cameras: whether its source of cameras is named.
+        parts: the names of those of its attributes that are named.
         for_all: whether it is named for all videos, and becomes the library's.
     """
 
     rule: RecordingRule
-    times: bool = True
-    cameras: bool = True
+    parts: Collection[str] = tuple(OPTIONS)
     for_all: bool = False
+
+    @property
+    def times(self) -> bool:
+        """Whether times have to be read again."""
+        return "time_from" in self.parts or "zone" in self.parts
+
+    @property
+    def cameras(self) -> bool:
+        """Whether a source of cameras is named."""
+        return "camera_from" in self.parts
 
     @property
     def named(self) -> RecordingRule:
         """Only the parts that are named; the others read nothing."""
-        rule = self.rule if self.times else replace(self.rule, time_from=NONE)
+        rule = self.rule if "time_from" in self.parts else replace(self.rule, time_from=NONE)
         return rule if self.cameras else replace(rule, camera_from=FOLDER)
 
     def own(self, before: OwnRule, kept: RecordingRule) -> OwnRule:
@@ -155,15 +199,15 @@ class Naming:
             kept: the library's rule; nobody needs parts of their own that are as in this one. Its zone counts
                 only if it reads times: otherwise a later one for the library would go before this one.
         """
-        own = before
-        if self.times:
-            source, zone = self.rule.time_from, self.rule.zone
-            is_kept = zone == kept.zone and kept.time_from != NOT_NAMED
-            own = replace(
-                own,
-                time_from=None if self.for_all or source in (kept.time_from, NOT_NAMED) else source,
-                time_zone=None if self.for_all or is_kept else zone,
-            )
+        own, counts = before, kept.time_from != NOT_NAMED
+        if "time_from" in self.parts:
+            source = self.rule.time_from
+            is_kept = self.for_all or source in (kept.time_from, NOT_NAMED)
+            own = replace(own, time_from=None if is_kept else source)
+        # A source alone needs a zone, too: the machine's, where neither video nor library has one.
+        if "zone" in self.parts or (own.time_from and not (own.time_zone or counts)):
+            is_kept = self.for_all or (counts and self.rule.zone == kept.zone)
+            own = replace(own, time_zone=None if is_kept else self.rule.zone)
         if self.cameras:
             source, by_time = self.rule.camera_from, bool(self.rule.naming_cameras)
             if source == FOLDER and not by_time and own.time_from:

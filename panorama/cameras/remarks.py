@@ -43,4 +43,5 @@ def remarked(
     untold = [row for row in rows if rule_of(row.recorded.own, kept).time_from == NOT_NAMED]
     new = [row for row in untold if fresh is None or row.name in fresh]
     zone = zone_named(kept.zone)
-    return replace(report, exif=have_exif(store, new, zone), unread=unread(store, untold, fresh, zone))
+    exif, unseen = have_exif(store, new, zone)
+    return replace(report, exif=exif, exif_unseen=unseen, unread=unread(store, untold, fresh, zone))

@@ -11,7 +11,7 @@ from panorama.store.catalog.recorded import has_date
 from panorama.video import spread, was_set
 
 MOST_FOLDERS = MOST_PICTURES = 100
-"""Of how many new folders, and how many pictures of each, the names are looked at; at most twice as many."""
+"""How many new folders, and how many pictures of each, are looked at; at most twice as many."""
 
 
 def usable(unix: float | None, zone: tzinfo) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from panorama.cameras.naming import without_camera
-from panorama.cameras.recording_rule import FOLDER, SETTING, RecordingRule, kept_zone
+from panorama.cameras.recording_rule import FOLDER, SETTING, RecordingRule, completed
 from panorama.cli.given import Text
 from panorama.library import Library
 
@@ -48,11 +48,13 @@ def recording_rule(
 
     With --camera-from folder, the time pattern loses its {camera} part.
     """
-    if not (time_from or zone or camera_from):
-        return None
-    kept = library.recording
-    zone = zone or kept_zone(library.setting(SETTING) if library.exists else None)
-    time_from = time_from or kept.time_from
-    if camera_from == FOLDER:
+    named = named_parts(time_from, zone, camera_from)
+    return completed(library.setting(SETTING) if library.exists else None, named) if named else None
+
+
+def named_parts(time_from: str | None, zone: str | None, camera_from: str | None) -> dict[str, str]:
+    """The parts of a rule that the options name."""
+    if camera_from == FOLDER and time_from:
         time_from = without_camera(time_from)
-    return RecordingRule(time_from, zone, camera_from or kept.camera_from)
+    given = {"time_from": time_from, "zone": zone, "camera_from": camera_from}
+    return {part: value for part, value in given.items() if value}

@@ -19,7 +19,7 @@ from panorama.cameras.listed_videos import (
     what_gone_means,
 )
 from panorama.cli.common import confirmed, json_option, opened, print_rows, say
-from panorama.cli.recording import recording_options, recording_rule
+from panorama.cli.recording import named_parts, recording_options, recording_rule
 from panorama.commands import command
 from panorama.errors import UsageError
 from panorama.library import Library
@@ -107,8 +107,7 @@ def clock_command(
             start=at,
             zone=zone or "",
             first_start=first_at,
-            times=bool(time_from or zone),
-            cameras=bool(camera_from),
+            parts=[*named_parts(time_from, zone, camera_from)],
         )
         for text in report.lines():
             say(text)

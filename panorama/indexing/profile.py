@@ -226,7 +226,9 @@ def named(
     if fps is not None:
         changes |= {"samples_per_second": fps, "every": None, "keyframes_only": False}
     if every is not None or quick:
-        changes |= {"every": every, "keyframes_only": quick}
+        # The rate says nothing beside these, but is part of the hash: the same one, whatever the profile has.
+        rate = IngestSettings().samples_per_second
+        changes |= {"samples_per_second": rate, "every": every, "keyframes_only": quick}
     if zoom is not None:
         changes["zoom"] = zoom
     return replace(profile.settings, **changes) if changes else None

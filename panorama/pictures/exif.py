@@ -7,8 +7,10 @@ import struct
 from collections.abc import Iterator
 from datetime import datetime
 
-ORIENTATION, _DETAILS, _TAKEN, _OFFSET = 0x0112, 0x8769, 0x9003, 0x9011
-"""Tags: orientation, place of the Exif sub-directory, and in that DateTimeOriginal and its UTC offset."""
+ORIENTATION, _DETAILS, _TAKEN, _OFFSET, _FRACTION = 0x0112, 0x8769, 0x9003, 0x9011, 0x9291
+"""Tags: orientation, place of the Exif sub-directory, and in that DateTimeOriginal, its UTC offset and
+SubSecTimeOriginal, the digits behind its decimal point.
+"""
 ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
 _BEGINS = b"Exif\0\0"
 _BOXED = re.compile(rb"(?:Exif\0\0|\0\0\0\0)(?=II\*\0|MM\0\*)")
@@ -28,7 +30,7 @@ def exif_orientation(exif: bytes) -> int:
 
 
 def taken_at(data: bytes) -> datetime | None:
-    """DateTimeOriginal of a JPEG, PNG, WebP, TIFF, HEIC or AVIF; None if it has none.
+    """DateTimeOriginal of a JPEG, PNG, WebP, TIFF, HEIC or AVIF, to the microsecond; None if it has none.
 
     It is aware of its time zone only if the camera stored its UTC offset. Most do not: then it is the time of
     the camera's clock.
@@ -40,10 +42,12 @@ def taken_at(data: bytes) -> datetime | None:
         if place is None:
             return None
         (details,) = struct.unpack_from(f"{order}I", exif, place + 8)
-        taken, offset = (_text(exif, order, details, tag) for tag in (_TAKEN, _OFFSET))
+        taken, offset, digits = (_text(exif, order, details, tag) for tag in (_TAKEN, _OFFSET, _FRACTION))
         moment = datetime.strptime(taken, "%Y:%m:%d %H:%M:%S")
     except (KeyError, ValueError, struct.error):
         return None
+    if digits.isascii() and digits.isdigit():
+        moment = moment.replace(microsecond=int(digits[:6].ljust(6, "0")))
     try:
         return datetime.fromisoformat(f"{moment.isoformat()}{offset}")
     except ValueError:  # cameras that do not know the offset write blanks

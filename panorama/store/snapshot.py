@@ -146,6 +146,7 @@ class Snapshot:
         videos: columns of the relation `videos`, and segment, root, start_time_unix, decode_note, size;
             clock_key and what follows it are null unless pictures have times of their own.
         picture_clocks: when pictures of folders were taken, see `picture_clocks.PICTURE_CLOCKS`.
+        picture_spans: the times of those that are not in order, see `picture_clocks.PICTURE_SPANS`.
         files: absolute paths of the Parquet files by table, for DuckDB; empty for a table without rows.
         embeddings: files by (model_hash, exit).
         holdings: rows of live segments: crops under (None, None), vectors under (model_hash, exit).
@@ -184,6 +185,7 @@ class Snapshot:
     ends: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, *ENDS_SHAPE), np.uint8), repr=False)
     seen: SeenPlaces = field(default_factory=SeenPlaces.none, repr=False)
     picture_clocks: pa.Table = field(default_factory=lambda: picture_clocks.NONE.table, repr=False)
+    picture_spans: pa.Table = field(default_factory=lambda: picture_clocks.NONE.unordered, repr=False)
 
     @property
     def version(self) -> str:
@@ -252,13 +254,13 @@ class Snapshots:
         same_album = last is not None and last.album_version == album
         if same_data and last is not None:
             videos, files, embeddings = last.videos, last.files, last.embeddings
-            clocked = last.picture_clocks
+            clocked, spanned = last.picture_clocks, last.picture_spans
             holdings = last.holdings
             live, looks, dead = last.live_segments, last.looks, last.has_dead_rows
             cuts, ends = last.cuts, last.ends
         else:
             self._clocks = clocks = picture_clocks.read_clocks(tx, self._clocks)
-            videos, clocked = _read_videos(tx, clocks), clocks.table
+            videos, clocked, spanned = _read_videos(tx, clocks), clocks.table, clocks.unordered
             files, embeddings, dead = _read_files(tx, self._place.root)
             holdings = _read_holdings(tx)
             segments = tx.tuples(_LIVE)
@@ -294,6 +296,7 @@ class Snapshots:
             ends,
             last.seen if same_data and same_album and last is not None else live_places(tx),
             clocked,
+            spanned,
         )
 
     def forget(self) -> None:

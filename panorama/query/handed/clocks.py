@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from panorama.query.handed.lending import lent
-from panorama.query.shorthands.clock import PICTURE_CLOCKS
+from panorama.query.shorthands.clock import PICTURE_CLOCKS, PICTURE_SPANS
 
 _TABLE = f"""
 CREATE OR REPLACE TABLE {PICTURE_CLOCKS} AS
@@ -23,6 +23,15 @@ SELECT NULL::BIGINT AS _key, NULL::TIMESTAMP AS _clock, NULL::TIMESTAMP AS _utc,
 WHERE false
 """
 """DuckDB knows while it plans that nothing is in it."""
+_SPANS = f"""
+CREATE OR REPLACE TABLE {PICTURE_SPANS} AS SELECT key AS _key, level AS _level, clock AS _clock,
+    last_clock AS _last_clock, utc AS _utc, last_utc AS _last_utc FROM _panorama_spans
+"""
+_NO_SPANS = f"""
+CREATE OR REPLACE VIEW {PICTURE_SPANS} AS SELECT NULL::BIGINT AS _key, NULL::BIGINT AS _level,
+    NULL::TIMESTAMP AS _clock, NULL::TIMESTAMP AS _last_clock, NULL::TIMESTAMP AS _utc,
+    NULL::TIMESTAMP AS _last_utc WHERE false
+"""
 
 
 def list_clocks(connection: duckdb.DuckDBPyConnection, clocks: pa.Table) -> None:
@@ -35,3 +44,12 @@ def list_clocks(connection: duckdb.DuckDBPyConnection, clocks: pa.Table) -> None
         return
     with lent(connection, "_panorama_clocks", clocks):
         connection.execute(_TABLE)
+
+
+def list_spans(connection: duckdb.DuckDBPyConnection, spans: pa.Table) -> None:
+    """The same for the table of the times of pictures that are not in order."""
+    if not len(spans):
+        connection.execute(_NO_SPANS)
+        return
+    with lent(connection, "_panorama_spans", spans):
+        connection.execute(_SPANS)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from panorama.arguments import take_fields
 from panorama.errors import LibraryDamaged, UsageError
-from panorama.query.handed.clocks import list_clocks
+from panorama.query.handed.clocks import list_clocks, list_spans
 from panorama.query.handed.lending import lent
 from panorama.query.handed.shapes import Shape, add_shapes
 from panorama.query.shorthands.clock import instants, instants_of_films, spans, spans_of_films
@@ -69,7 +69,8 @@ class SnapshotLike(Protocol):
 
     `videos` has the columns of the relation and `segment`; `files` maps each table to its absolute Parquet
     paths (none for a table without rows); `entities` has the columns of the relation; `zones` are shapes of
-    cameras; `picture_clocks` are the times of pictures that have their own.
+    cameras; `picture_clocks` are the times of pictures that have their own, `picture_spans` those of several
+    that are not in order of time.
     """
 
     @property
@@ -82,6 +83,8 @@ class SnapshotLike(Protocol):
     def zones(self) -> Sequence[Shape]: ...
     @property
     def picture_clocks(self) -> pa.Table: ...
+    @property
+    def picture_spans(self) -> pa.Table: ...
 
 
 LEAST_MEMORY = 10_000_000
@@ -329,7 +332,8 @@ class Tables:
 def _lasting(snapshot: SnapshotLike) -> tuple[object, ...]:
     """What a connection cannot change: the folders, which tables have rows, and the macros of shapes."""
     stored = [table for table in STORED_COLUMNS if snapshot.files.get(table)]
-    return _folders(snapshot), stored, tuple(snapshot.zones), bool(len(snapshot.picture_clocks))
+    clocks = bool(len(snapshot.picture_clocks)), bool(len(snapshot.picture_spans))
+    return _folders(snapshot), stored, tuple(snapshot.zones), clocks
 
 
 def _folders(snapshot: SnapshotLike) -> list[str]:
@@ -351,6 +355,7 @@ def _list(connection: duckdb.DuckDBPyConnection, snapshot: SnapshotLike, listed:
             listed[name] = rows
     if listed.get("picture_clocks") is not snapshot.picture_clocks:
         list_clocks(connection, snapshot.picture_clocks)
+        list_spans(connection, snapshot.picture_spans)
         listed["picture_clocks"] = snapshot.picture_clocks
     files = {table: snapshot.files.get(table, []) for table in STORED_COLUMNS}
     if listed.get("files") != files:

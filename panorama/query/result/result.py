@@ -12,7 +12,7 @@ import pyarrow as pa
 from panorama.arguments import checked
 from panorama.errors import MissingExtra, UsageError
 from panorama.lines import cells, counted, padded
-from panorama.query.result.columns import to_pandas, to_polars, with_typed_maps, write_parquet
+from panorama.query.result.columns import plain_table, to_pandas, to_polars, with_typed_maps, write_parquet
 from panorama.query.result.kinds import fixed
 from panorama.query.result.rows import Row, rows_of
 from panorama.query.result.written import (
@@ -35,7 +35,8 @@ class Result:
     """The answer to one statement: iterate over it, index it, or take it as a table, data frame or file.
 
     If two columns have the same name, as after a join, the second one is called name_1 in rows, data frames
-    and files, which allow a name only once. `columns` and printed tables keep the names as they are.
+    and files, which allow a name only once. `columns` and printed tables keep the names as they are. Packages
+    that read Arrow, such as polars, pyarrow and DuckDB, take a result as it is (`__arrow_c_stream__`).
 
     Attributes:
         uncertain: number of tracks that the calibrated bands left undecided; they are not among the rows.
@@ -76,7 +77,7 @@ class Result:
 
     @property
     def columns(self) -> list[str]:
-        """Column names in order, as DuckDB returns them."""
+        """Column names in order, as DuckDB returns them; the keys of the rows are `row.keys()`."""
         return list(self._names)
 
     def fetchall(self) -> list[Row]:
@@ -103,6 +104,19 @@ class Result:
     def arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
         return self._table
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows for any package that reads Arrow, in the types that Parquet files have.
+
+        polars ends with a panic if it is handed an INTERVAL.
+
+        Args:
+            requested_schema: see the Arrow PyCapsule interface.
+
+        Raises:
+            QueryError: a column holds values that data frames have no type for.
+        """
+        return plain_table(self._table, self.types).__arrow_c_stream__(requested_schema)
 
     @imports_whole()
     def df(self) -> Any:

@@ -27,6 +27,8 @@ VIDEO_CLOCK = "{'start': start_clock, 'key': clock_key} AS video_clock"
 """SQL over the stored videos of what their rows need to tell the clock."""
 PICTURE_CLOCKS = "_panorama.picture_clocks"
 """The table of pictures that have times of their own, see `panorama.query.handed.clocks`."""
+PICTURE_SPANS = "_panorama.picture_spans"
+"""The table of the times of several such pictures that are not in order of time; see there."""
 _FRAME = f"INTERVAL {1_000_000 // PICTURES_PER_SECOND} MICROSECONDS"
 
 FORMS = "'10:00', '2026-03-01' or '2026-03-01 10:00', in the camera's local time"
@@ -122,22 +124,48 @@ def joined_picture(key: str, seconds: str) -> str:
     return f"LEFT JOIN {PICTURE_CLOCKS} p ON p._key = {key} + {_number(seconds)}"
 
 
-def joined_pictures(key: str, start: str, end: str) -> str:
+def joined_ends(key: str, start: str, end: str) -> str:
     """The same for intervals: with the first picture `p` of each, and the last one `q`."""
     last = f"LEFT JOIN {PICTURE_CLOCKS} q ON q._key = {key} + {_number(end)} - 1"
     return f"{joined_picture(key, start)} {last}"
 
 
+def joined_pictures(key: str, start: str, end: str) -> str:
+    """The same, and with the spans `l` and `r` that begin and end with these two and cover the interval.
+
+    If the pictures are in order of time, `p` and `q` tell all, and there are no such spans.
+    """
+    count = f"greatest({_number(end)} - {_number(start)}, 1)"
+    level = (
+        f"CAST(floor(log2({count} + 0.5)) AS BIGINT)"  # half a picture more, so that rounding is no matter
+    )
+    begin = f"{key} + {_number(end)} - (1::BIGINT << {level})"
+    return (
+        f"{joined_ends(key, start, end)}"
+        f" LEFT JOIN {PICTURE_SPANS} l ON l._key = {key} + {_number(start)} AND l._level = {level}"
+        f" LEFT JOIN {PICTURE_SPANS} r ON r._key = {begin} AND r._level = {level}"
+    )
+
+
+def _earliest(column: str) -> str:
+    """SQL of the first time of an interval, over `joined_pictures`; NULL if none of its pictures has one."""
+    return f"least(p.{column}, q.{column}, l.{column}, r.{column})"
+
+
+def _latest(column: str) -> str:
+    """SQL of the last time."""
+    return f"greatest(p.{column}, q.{column}, l._last{column}, r._last{column})"
+
+
 def span_of(column: str, base: str, start: str, end: str) -> tuple[str, str]:
     """SQL of the times at which intervals begin and end, over `joined_pictures`.
 
-    If the time of one of the two pictures is unknown, that of the other counts. A picture lasts as long as it
-    does in its video.
+    They are the earliest and the latest time of all pictures in them; pictures of unknown time do not count.
+    A picture lasts as long as it does in its video.
     """
-    first, last = (f"{edge}(p.{column}, q.{column})" for edge in ("least", "greatest"))
     return (
-        f"CASE WHEN p._key IS NULL THEN {clock_seconds(base, start)} ELSE {first} END",
-        f"CASE WHEN p._key IS NULL THEN {clock_seconds(base, end)} ELSE {last} + {_FRAME} END",
+        f"CASE WHEN p._key IS NULL THEN {clock_seconds(base, start)} ELSE {_earliest(column)} END",
+        f"CASE WHEN p._key IS NULL THEN {clock_seconds(base, end)} ELSE {_latest(column)} + {_FRAME} END",
     )
 
 
@@ -202,15 +230,15 @@ def with_span(rows: str, more: str = "") -> str:
 
 def with_order(rows: str) -> str:
     """Intervals with when they began and ended, in seconds of their video or, for pictures, of UTC."""
-    began = "CASE WHEN p._key IS NULL THEN s.start_time ELSE epoch(least(p._utc, q._utc)) END AS began"
-    ended = "CASE WHEN p._key IS NULL THEN s.end_time ELSE epoch(greatest(p._utc, q._utc)) END AS ended"
+    began = f"CASE WHEN p._key IS NULL THEN s.start_time ELSE epoch({_earliest('_utc')}) END AS began"
+    ended = f"CASE WHEN p._key IS NULL THEN s.end_time ELSE epoch({_latest('_utc')}) END AS ended"
     joined = joined_pictures("s.video_clock.key", "s.start_time", "s.end_time")
     return f"SELECT s.*, {began}, {ended} FROM ({rows}) s {joined}"
 
 
 def with_alarms(rows: str) -> str:
     """Intervals with `is_apart`: whether they begin in another alarm than what ended at their `before`."""
-    joined = joined_pictures("s.video_clock.key", "s.start_time", "s.before")
+    joined = joined_ends("s.video_clock.key", "s.start_time", "s.before")
     return f"SELECT s.*, coalesce(p._alarm <> q._alarm, false) AS is_apart FROM ({rows}) s {joined}"
 
 

@@ -228,9 +228,43 @@ OWN_RULES = (
     "ALTER TABLE videos ADD COLUMN own_camera_from TEXT",
 )
 
+
+def _one_folder(kept: str, set_it: str) -> str:
+    """SQL that writes * for each ** of a pattern that is refused now because nothing known stands before it.
+
+    It was kept by a version in which ** meant what * does.
+
+    Args:
+        kept: SQL of the pattern.
+        set_it: SQL that stores `{it}` in its place.
+    """
+    before = f"replace(substr({kept}, 1, max(instr('/' || {kept} || '/', '/**/') - 2, 0)), '{{camera}}', '')"
+    slashed = f"replace(replace('/' || {kept} || '/', '/**/', '/*/'), '/**/', '/*/')"  # twice: they overlap
+    return (
+        f"{set_it.format(it=f'substr({slashed}, 2, length({slashed}) - 2)')}"
+        f" WHERE instr('/' || {kept} || '/', '/**/') AND {before} NOT GLOB '*[0-9A-Za-z_]*'"
+        f" AND {before} NOT GLOB '*[^ -~]*'"
+    )
+
+
+FOLDERS = (
+    *(
+        _one_folder(
+            f"json_extract(value, '$.{part}')",
+            f"UPDATE settings SET value = json_set(value, '$.{part}', {{it}})",
+        )
+        + " AND key = 'recording'"
+        for part in ("time_from", "camera_from")
+    ),
+    *(
+        _one_folder(column, f"UPDATE videos SET {column} = {{it}}")
+        for column in ("time_from", "camera_from", "own_time_from", "own_camera_from")
+    ),
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     CORE, ZONES, CLOCK, SIGHTINGS, SAMPLES, VIEWS, DENIED, CATEGORY, SEEN, CUTS, ENDS,
-    PICTURES, CAMERA_FROM, PICTURE_TIMES, OWN_RULES,
+    PICTURES, CAMERA_FROM, PICTURE_TIMES, OWN_RULES, FOLDERS,
 )  # fmt: skip
 """Step i (from 0) upgrades version i to version i + 1."""
 
