@@ -16,7 +16,7 @@ from panorama.errors import LibraryWriteError, UsageError
 from panorama.lines import counted
 from panorama.models.base import Embedder, Image
 from panorama.query.matching.cost import Choice
-from panorama.query.matching.kinship import Places
+from panorama.query.matching.meeting import Places
 from panorama.query.matching.ledger import note_vectors
 from panorama.query.matching.matcher import AlbumMatcher
 from panorama.query.matching.matches import Matches, MatchRequest
