@@ -12,7 +12,10 @@ from panorama.query.matching.looks import LookUp
 from panorama.query.matching.meeting import NEAR_SECONDS, Places, Whereabouts, meet, pairs
 
 LEAD = 0.2
-"""A track must be so much more like an accepted one than like a stranger, on the scale of exemplars."""
+"""What comes back is so much more like an accepted track than like a stranger, on the scale of exemplars.
+
+What continues an accepted one need only be more like it.
+"""
 
 STRANGE = 0.4
 """Every track counts as at least so much like a stranger: not every stranger was seen."""
@@ -64,7 +67,7 @@ def carried_alike(
     where: Whereabouts,
     looks: LookUp,
 ) -> NDArray[np.bool_]:
-    """Which of some tracks look like accepted ones near in time, and not like strangers.
+    """Which of some tracks look more like accepted ones near in time than like strangers.
 
     Args:
         others: (T,) tracks that are not accepted and may be strangers.
@@ -82,10 +85,12 @@ def carried_alike(
     shots, front = shot[rows], np.flatnonzero(accepted[rows])
     strange = meet(known, shots, front, np.flatnonzero(others[rows])).elsewhere
     left = like[rows] & ~strange
-    left &= _alike(known, shots, front, np.flatnonzero(strange), np.flatnonzero(left), looks)
+    lead = _lead(known, shots, front, np.flatnonzero(strange), np.flatnonzero(left), looks)
+    left &= lead >= 0
+    back = reaching[rows] & (lead >= LEAD)
     met = meet(known, shots, front, np.flatnonzero(left), NEAR_SECONDS)
     while True:
-        reached = np.flatnonzero(left & (met.at_place | met.taking_over | (met.near & reaching[rows])))
+        reached = np.flatnonzero(left & (met.at_place | met.taking_over | (met.near & back)))
         if not len(reached):
             return found
         left[reached] = False
@@ -93,23 +98,26 @@ def carried_alike(
         met = meet(known, shots, reached, np.flatnonzero(left), NEAR_SECONDS)
 
 
-def _alike(
+def _lead(
     known: Places,
     shots: NDArray[np.intp],
     front: NDArray[np.intp],
     strangers: NDArray[np.intp],
     left: NDArray[np.intp],
     looks: LookUp,
-) -> NDArray[np.bool_]:
-    """(T,) whether tracks left look more like one of the front near in time than like a stranger near."""
+) -> NDArray[np.float64]:
+    """(T,) how much more tracks left look like one of the front near in time than like a stranger near.
+
+    -inf for the others, and for those that have none of the front near.
+    """
     among = [_together(known, shots, these, left) for these in (front, strangers)]
     if not len(among[0][0]):
-        return np.zeros(len(shots), np.bool_)
+        return np.full(len(shots), -np.inf)
     seen = looks(known.track_ids[np.unique(np.concatenate([rows for pair in among for rows in pair]))])
     most = np.full(len(shots), -np.inf), np.full(len(shots), STRANGE)
     for (ones, these), likeness in zip(among, most, strict=True):
         np.maximum.at(likeness, these, seen.likeness(known.track_ids[ones], known.track_ids[these]))
-    return np.asarray(most[0] - most[1] >= LEAD)
+    return most[0] - most[1]
 
 
 def _together(
