@@ -125,6 +125,12 @@ def test_a_stranger_beside_the_thing_shows_what_it_is_not(like: float, wanted: l
     assert accepted(THING, replace(near, box=HERE), replace(BACK, like=like, kind=2)) == [0, 2]
 
 
+@pytest.mark.parametrize(("end", "wanted"), [(1.2, [0]), (2.0, [0, 1])])
+def test_what_the_thing_covers_adds_nothing(end: float, wanted: list[int]) -> None:
+    """Mostly it is a part of it, and its foot is not that of the thing."""
+    assert accepted(THING, Dressed(0.4, end=end)) == wanted
+
+
 def test_it_comes_back_again_and_again() -> None:
     again = replace(BACK, start=6, end=7), replace(BACK, start=9, end=10)
     assert accepted(THING, BACK, *again) == [0, 1]  # the others have no sure one near to be compared with
@@ -134,7 +140,7 @@ def test_it_comes_back_again_and_again() -> None:
 
 def test_nothing_is_alike_as_long_as_something_was_not_seen_deep_enough() -> None:
     """It may be a stranger, or the thing: rows came with WITHIN n SECONDS that the complete answer lacks."""
-    thing, back = replace(THING, value=0.96), replace(BACK, value=0.7, like=0.7, kind=2)
+    thing, back = replace(THING, value=0.96), replace(BACK, value=0.7, like=0.75, kind=2)
     late = Dressed(0.4, box=ELSEWHERE, like=0.0, kind=2)
     assert accepted(thing, back, late) == accepted(thing, back, late, unseen=[2]) == [0]
     late = replace(late, box=HERE)
@@ -148,7 +154,14 @@ def test_only_tracks_near_those_in_question_are_looked_at() -> None:
     mirror = Mirror(tracks, ids)
     settle(ids, RULE.score(value), bands(value, RULE), RULE, Where(tracks, ids), looks=mirror)
     assert mirror.asked == ids[:2].tolist()
-    settle(ids[[0, 3]], RULE.score(value[[0, 3]]), bands(value[[0, 3]], RULE), RULE, Where(tracks, ids), looks=mirror)
+    settle(
+        ids[[0, 3]],
+        RULE.score(value[[0, 3]]),
+        bands(value[[0, 3]], RULE),
+        RULE,
+        Where(tracks, ids),
+        looks=mirror,
+    )
     assert len(mirror.asked) == 2
 
 
@@ -198,13 +211,20 @@ def alike_by_words(tracks: Sequence[Dressed], before: Sequence[int], without: Se
         same = together(one, two) > -0.5 and at_place(one, two)
         first, last = sorted((one, two), key=lambda t: (t.start, t.end))
         moved = np.hypot(*(np.subtract(one.box, two.box)[:2])) <= np.hypot(10, 10)
-        return same or (one.video == two.video and abs(last.start - first.end) < 0.5 and last.end > first.end and bool(moved))
+        return same or (
+            one.video == two.video
+            and abs(last.start - first.end) < 0.5
+            and last.end > first.end
+            and bool(moved)
+        )
 
     known = [tracks[row] for row in without]
     others = [row for row in range(len(tracks)) if row not in without and before[row] > 0]
     strangers = [
-        row for row in others if any(together(t, tracks[row]) > 0.5 and not at_place(t, tracks[row]) for t in known)
-    ]  # fmt: skip
+        row
+        for row in others
+        if any(together(t, tracks[row]) > 0.5 and not at_place(t, tracks[row]) for t in known)
+    ]
 
     def lead(row: int) -> float:
         mine = tracks[row]
@@ -212,7 +232,11 @@ def alike_by_words(tracks: Sequence[Dressed], before: Sequence[int], without: Se
         far = [float(vector(tracks[s]) @ vector(mine)) for s in strangers if together(tracks[s], mine) >= -3]
         return max(near, default=-np.inf) - max([0.4, *far])
 
-    left = [row for row in others if row not in strangers]
+    def covered(row: int) -> bool:
+        mine = tracks[row]
+        return sum(max(together(t, mine), 0) for t in known) > 0.75 * (mine.end - mine.start)
+
+    left = [row for row in others if row not in strangers and not covered(row)]
     found = list(without)
     for at in found:
         for row in left:
@@ -220,7 +244,7 @@ def alike_by_words(tracks: Sequence[Dressed], before: Sequence[int], without: Se
             share = mine.value / best[mine.video]
             if row not in found and (
                 (share >= RULE.alike and lead(row) >= 0 and continues(one, mine))
-                or (share >= RULE.carried and lead(row) >= 0.2 and together(one, mine) >= -3)
+                or (share >= RULE.carried and lead(row) >= 0.3 and together(one, mine) >= -3)
             ):
                 found.append(row)
     return sorted(found)

@@ -16,10 +16,10 @@ from panorama.errors import LibraryWriteError, UsageError
 from panorama.lines import counted
 from panorama.models.base import Embedder, Image
 from panorama.query.matching.cost import Choice
-from panorama.query.matching.meeting import NEAR_SECONDS, Places
 from panorama.query.matching.ledger import note_vectors
 from panorama.query.matching.matcher import AlbumMatcher
 from panorama.query.matching.matches import Matches, MatchRequest
+from panorama.query.matching.meeting import NEAR_SECONDS, Places
 from panorama.query.matching.on_terms import match_on_terms
 from panorama.query.matching.passes import first_exit
 from panorama.query.matching.promises import Evidence

@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 from panorama.query.matching.looks import LookUp
 from panorama.query.matching.meeting import NEAR_SECONDS, Places, Whereabouts, meet, pairs
 
-LEAD = 0.2
+LEAD = 0.3
 """What comes back is so much more like an accepted track than like a stranger, on the scale of exemplars.
 
 What continues an accepted one need only be more like it.
 """
+
+COVERED = 0.75
+"""A track that accepted ones cover for more than this part of its time adds hardly any time to theirs."""
 
 STRANGE = 0.4
 """Every track counts as at least so much like a stranger: not every stranger was seen."""
@@ -69,6 +72,9 @@ def carried_alike(
 ) -> NDArray[np.bool_]:
     """Which of some tracks look more like accepted ones near in time than like strangers.
 
+    A track that an accepted one is beside at another place is a stranger. One that accepted ones cover would
+    add a second box of the thing, more often than not of a part of it.
+
     Args:
         others: (T,) tracks that are not accepted and may be strangers.
         like: (T,) those of them that may be accepted if they continue an accepted one.
@@ -83,9 +89,11 @@ def carried_alike(
         return found
     rows = _rows(track_ids, known)
     shots, front = shot[rows], np.flatnonzero(accepted[rows])
-    strange = meet(known, shots, front, np.flatnonzero(others[rows])).elsewhere
-    left = like[rows] & ~strange
-    lead = _lead(known, shots, front, np.flatnonzero(strange), np.flatnonzero(left), looks)
+    beside = meet(known, shots, front, np.flatnonzero(others[rows]))
+    strangers = np.flatnonzero(beside.elsewhere)
+    covered = beside.together > COVERED * (known.end_seconds - known.start_seconds)
+    left = like[rows] & ~beside.elsewhere & ~covered
+    lead = _lead(known, shots, front, strangers, np.flatnonzero(left), looks)
     left &= lead >= 0
     back = reaching[rows] & (lead >= LEAD)
     met = meet(known, shots, front, np.flatnonzero(left), NEAR_SECONDS)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.query.matching.decide import cohort_level
-from panorama.store.ascending import looked_up, rows_in
+from panorama.store.ascending import rows_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,12 +148,14 @@ class Met:
         taking_over: one begins where and when the other one ends.
         elsewhere: it is at another place for more than GAP_SECONDS at the same time.
         near: it is there at the same time or within the seconds asked for, wherever that is.
+        together: (T,) float64, for how many seconds it is there at the same time, all of these added up.
     """
 
     at_place: NDArray[np.bool_]
     taking_over: NDArray[np.bool_]
     elsewhere: NDArray[np.bool_]
     near: NDArray[np.bool_]
+    together: NDArray[np.float64]
 
 
 def meet(
@@ -164,12 +166,14 @@ def meet(
     seconds: float = GAP_SECONDS,
 ) -> Met:
     """How the tracks left (rows) meet those of the front (rows) in the same shot (T,)."""
-    met = Met(*(np.zeros(len(places.track_ids), np.bool_) for _ in range(4)))
+    count = len(places.track_ids)
+    met = Met(*(np.zeros(count, np.bool_) for _ in range(4)), np.zeros(count))
     for ones, others in pairs(places, shot, front, left, seconds):
-        same = continues(places, ones, others)
+        same, together = continues(places, ones, others), _together(places, ones, others)
         met.at_place[others[same]] = True
         met.taking_over[others[takes_over(places, ones, others)]] = True
-        met.elsewhere[others[~same & (_together(places, ones, others) > GAP_SECONDS)]] = True
+        met.elsewhere[others[~same & (together > GAP_SECONDS)]] = True
+        np.add.at(met.together, others, np.maximum(together, 0))
         met.near[others] = True
     return met
 
