@@ -11,11 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from test_kinship import ELSEWHERE, HERE, MOVED_ON, Seen, Where
+from test_matching import FakeSource, Remembered, TwoExits, by_track
+from test_on_terms import Ticking
 
+from panorama.query.matching import on_terms
 from panorama.query.matching.decide import Calibration, bands
 from panorama.query.matching.kinship import settle
 from panorama.query.matching.looks import Looks
-from panorama.query.matching.matches import ACCEPTED, UNCERTAIN
+from panorama.query.matching.matcher import AlbumMatcher
+from panorama.query.matching.matches import ACCEPTED, UNCERTAIN, MatchRequest
+from panorama.query.matching.meeting import Places
+from panorama.query.matching.on_terms import match_on_terms
 from panorama.regions import shared
 
 RULE = Calibration(0.5, 10.0, 0.1, 0.5, near_best=0.6, near_in_video=0.95, carried=0.65, alike=0.5)
@@ -256,3 +262,86 @@ def test_tracks_are_accepted_as_the_rule_says_in_words(tracks: list[Dressed]) ->
     without = accepted(*tracks, rule=replace(RULE, alike=1.0))
     before = bands(np.array([t.value for t in tracks], np.float32), RULE).tolist()
     assert accepted(*tracks) == alike_by_words(tracks, before, without)
+
+
+# With exits, examples and a cache.
+
+SHALLOW = replace(RULE, slope=20.0, low=0.01, high=1.0)
+FIRST = 1 << 32
+
+
+@dataclass
+class Timed(FakeSource):
+    """Each track stands where and when it is said to, by its video and its number there."""
+
+    at: dict[int, Seen] = field(default_factory=dict)
+
+    def places(self, track_ids: NDArray[np.int64]) -> Places:
+        mine = [self.at[track] for track in track_ids.tolist()]
+        starts, ends = np.array([t.start for t in mine]), np.array([t.end for t in mine])
+        boxes = np.array([[t.box] for t in mine], np.float32).reshape(len(mine), 1, 4)
+        return Places(track_ids, starts, ends, ((starts + ends) / 2).reshape(-1, 1), boxes)
+
+
+def library(tracks: dict[int, tuple[float, float, Seen]], stored: int = 2, **more: object) -> Timed:
+    """Tracks of one crop each, by its angle (degrees) from the example at both exits, and where they are."""
+    angles = np.radians([[row[exit] for row in tracks.values()] for exit in (0, 1)])
+    crops = np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=2).astype(np.float32)
+    examples = np.array([[[1, 0, 0]]] * 2, np.float32)
+    at = {track: row[2] for track, row in tracks.items()}
+    return Timed(crops, np.array(list(tracks), np.int64), examples, stored, at=at, **more)  # type: ignore[arg-type]
+
+
+def matcher(source: Timed, known: Remembered | None = None) -> AlbumMatcher:
+    return AlbumMatcher(source, TwoExits(), (SHALLOW, RULE), known)
+
+
+COMING_BACK = {
+    FIRST: (40, 45, Seen(0)),
+    FIRST + 1: (62, 62, Seen(0, start=3, end=4, box=AWAY)),  # 0.66 of the best one's value
+    FIRST + 2: (70, 72, Seen(0, box=ELSEWHERE)),
+}
+"""The thing, the thing again, and a stranger that is as near to that at the second exit as the thing is."""
+
+
+@pytest.mark.parametrize("stored", [1, 2])
+def test_what_it_looks_like_is_read_from_disk_or_computed(stored: int) -> None:
+    alone = {track: row for track, row in COMING_BACK.items() if track != FIRST + 2}
+    assert by_track(matcher(library(alone, stored)).match(MatchRequest())) == {
+        FIRST: ACCEPTED, FIRST + 1: ACCEPTED,
+    }  # fmt: skip
+    beside = by_track(matcher(library(COMING_BACK, stored)).match(MatchRequest()))
+    assert beside == {FIRST: ACCEPTED, FIRST + 1: UNCERTAIN, FIRST + 2: UNCERTAIN}
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("looks", range(1, 7))
+def test_in_too_little_time_nothing_is_accepted_that_is_not_in_the_complete_answer(
+    monkeypatch: pytest.MonkeyPatch, looks: int, count: int
+) -> None:
+    monkeypatch.setattr(on_terms, "FIRST_BATCH", 1)
+    tracks = dict(list(COMING_BACK.items())[:count])
+    complete = by_track(matcher(library(tracks, 1)).match(MatchRequest(("thing",))))
+    budget = Ticking(looks)
+    found = by_track(match_on_terms(matcher(library(tracks, 1)), MatchRequest(("thing",), budget=budget), []))
+    assert {track for track, band in found.items() if band == ACCEPTED} <= {
+        track for track, band in complete.items() if band == ACCEPTED
+    }
+    if not budget.cut:
+        assert found == complete
+
+
+@pytest.mark.parametrize("added", list(COMING_BACK))
+def test_a_video_added_later_changes_what_it_would_have_changed(added: int) -> None:
+    """Of two videos, the second goes on where the first ended; a track of it is found one second later."""
+    tracks = {
+        track if track != added else (2 << 32): row for track, row in COMING_BACK.items()
+    }  # fmt: skip
+    scene = {"one_scene": (1, 2), "linked": (1, 2)}
+    known = Remembered()
+    first = {track: row for track, row in tracks.items() if track < 2 << 32}
+    matcher(library(first, **scene), known).match(MatchRequest())
+    grown = matcher(library(tracks, **scene), known).match(MatchRequest())
+    fresh = matcher(library(tracks, **scene)).match(MatchRequest())
+    assert by_track(grown) == by_track(fresh)
+    assert grown.score.tolist() == pytest.approx(fresh.score.tolist())

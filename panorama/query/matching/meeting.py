@@ -189,14 +189,17 @@ def pairs(
 
     These are of the same shot (T,), and between them lie at most so many seconds.
     """
-    # One number encodes shot and time, so that only tracks that have begun by then are paired at all. It is
-    # rounded, hence the extra second; the exact times are compared afterwards.
+    # One number encodes shot and time, so that only tracks that have begun by then, and that the longest of
+    # them would still reach, are paired at all. It is rounded, hence the extra second; the exact times are
+    # compared afterwards.
     length = float(places.end_seconds.max() - places.start_seconds.min()) + 2 * seconds + 3
     since = places.start_seconds - places.start_seconds.min()
     began = shot * length + since
     left = left[np.argsort(began[left], kind="stable")]
-    starts = np.searchsorted(began[left], shot[front] * length - 1)
-    until = since[front] + (places.end_seconds - places.start_seconds)[front] + seconds + 1
+    lasts = places.end_seconds - places.start_seconds
+    least = np.maximum(since[front] - lasts[left].max(initial=0) - seconds, 0) - 1
+    starts = np.searchsorted(began[left], shot[front] * length + least)
+    until = since[front] + lasts[front] + seconds + 1
     counts = np.searchsorted(began[left], shot[front] * length + until, side="right") - starts
     for part in np.array_split(np.arange(len(front)), 1 + int(counts.sum()) // PAIRS):
         ends = np.cumsum(counts[part])
