@@ -1,6 +1,6 @@
 """Bands and scores of one entity's tracks come in, with when and where they were seen; settled ones go out.
 
-Two rules apply within a scene, where camera and light are the same. A scene consists of the shots of a video
+Three rules apply within a scene, where camera and light are the same. A scene consists of the shots of a video
 and those shots of other videos that show the same; a video without cuts is one shot.
 
 1. An accepted track must come close to the entity's best track in the scene (`near_in_video`), measured
@@ -15,6 +15,12 @@ and those shots of other videos that show the same; a video without cuts is one 
    them the thing has moved by one diagonal of the larger box at most. Then no sure track may be at another
    place meanwhile, for more than GAP_SECONDS. This finds odd poses, partial boxes and broken tracks of the
    thing itself, which no threshold could separate from strangers.
+3. A track that looks more like an accepted one than like a stranger is accepted with it, from `alike` of the
+   scene's best on if it continues it as above, and from `carried` on if it is seen within NEAR_SECONDS of it,
+   wherever that is, and the lead is clear. Strangers are the tracks that are at another place while an
+   accepted one is there: in the same light, they show what the thing is not. Only what is seen within
+   NEAR_SECONDS is compared: the next person at the door may come soon, but is then seen beside the first,
+   or looks different. A track that accepted ones cover adds no time and is left as it is.
 
 A track that a user confirmed is accepted for that reason, and carries the tracks that continue it. The
 confirmation says nothing about how well it looks like the thing, so it raises no best track beyond the
@@ -23,7 +29,7 @@ track's own value.
 A track that should have been evaluated deeper and was not, because time ran out, may be anything. It carries
 nothing, is not carried, and a confirmation does not accept it: the tracks that continue it might then be
 carried by nothing. Other tracks are compared with the most that it could be, and nothing takes over beside
-it.
+it; and as long as there is one, the third rule accepts nothing, for it may be a stranger.
 
 Carried and confirmed tracks get a score above `high`, tracks that fall behind by rule 1 a score below it: the
 band always follows from the score. How likely an uncertain track is right depends less on its own value than
