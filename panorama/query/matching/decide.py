@@ -22,8 +22,8 @@ This is the decision rule, in the order of application (s is the inner product o
    `scoring.Scored.unaided`. A category has many members, so each of its tracks is decided alone.
 6. Scenes. Within a scene, an accepted track must come closer still to the scene's best track; and a track
    that continues an accepted one in time and place, or looks like one near in time and not like strangers
-   beside it, is accepted with it. The score of a track that stays
-   uncertain drops with its distance from the best one: see `kinship`.
+   beside it, is accepted with it. The score of a track that stays uncertain drops with its distance from the
+   best one: see `kinship`.
 
 Steps 1 to 5 are monotone in s, so a bound on the score is a bound on s for each exemplar, see
 `least_similarity`. Step 6 accepts nothing that step 5 rejects, so tracks below the bound of `low` need not be

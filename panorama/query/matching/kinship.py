@@ -1,7 +1,7 @@
 """Bands and scores of one entity's tracks come in, with when and where they were seen; settled ones go out.
 
-Three rules apply within a scene, where camera and light are the same. A scene consists of the shots of a video
-and those shots of other videos that show the same; a video without cuts is one shot.
+Three rules apply within a scene, where camera and light are the same. A scene consists of the shots of a
+video and those shots of other videos that show the same; a video without cuts is one shot.
 
 1. An accepted track must come close to the entity's best track in the scene (`near_in_video`), measured
    without examples cut from that track. A track clearly less similar than the thing itself looked a minute

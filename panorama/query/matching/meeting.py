@@ -167,7 +167,8 @@ def meet(
 ) -> Met:
     """How the tracks left (rows) meet those of the front (rows) in the same shot (T,)."""
     count = len(places.track_ids)
-    met = Met(*(np.zeros(count, np.bool_) for _ in range(4)), np.zeros(count))
+    at_place, taking_over, elsewhere, near = np.zeros((4, count), np.bool_)
+    met = Met(at_place, taking_over, elsewhere, near, np.zeros(count))
     for ones, others in pairs(places, shot, front, left, seconds):
         same, together = continues(places, ones, others), _together(places, ones, others)
         met.at_place[others[same]] = True
