@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from panorama.query.matching.kinship import Places
+from panorama.query.matching.meeting import Places
 from panorama.query.matching.scoring import Sought, score_tracks
 from panorama.query.matching.track_rows import TrackGroups, TrackRows
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from panorama.query.matching.decide import Calibration, bands
-from panorama.query.matching.kinship import Places, SceneBests, Settled, continues, settle, takes_over
+from panorama.query.matching.kinship import SceneBests, Settled, settle
 from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN
+from panorama.query.matching.meeting import Places, continues, takes_over
 from panorama.regions import shared
 
 RULE = Calibration(0.5, 10.0, 0.1, 0.5, near_best=0.6, near_in_video=0.95, carried=0.65)
@@ -469,7 +470,7 @@ def test_many_videos_at_once_carry_what_one_track_after_the_other_does(
     tracks = [replace(t, start=t.start + since, end=t.end + since) for t in tracks]
     before = bands(np.array([t.value for t in tracks], np.float32), RULE).tolist()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("panorama.query.matching.kinship.PAIRS", pairs)
+        patch.setattr("panorama.query.matching.meeting.PAIRS", pairs)
         band, _ = settled(*tracks)
     for number in carried_one_by_one(tracks, before):
         assert band[number] == ACCEPTED

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from panorama.models.base import Embedder, Image
 from panorama.query.matching.decide import Calibration
-from panorama.query.matching.kinship import Places
 from panorama.query.matching.matcher import AlbumMatcher
 from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches, MatchRequest, side_by_side
+from panorama.query.matching.meeting import Places
 from panorama.query.matching.said import Said
 from panorama.query.matching.scoring import DENIED, SAME_PICTURE, Sought, score_tracks
 from panorama.query.matching.track_rows import TrackRows

@@ -17,9 +17,9 @@ from panorama.models.base import Embedder, Image
 from panorama.query.matching import nearest, scoring
 from panorama.query.matching.cost import COSTS, Costs, Work, choose
 from panorama.query.matching.decide import COHORT_NEIGHBOURS, POOL_QUANTILE, Calibration
-from panorama.query.matching.kinship import Places
 from panorama.query.matching.matcher import AlbumMatcher
 from panorama.query.matching.matches import Matches, MatchRequest
+from panorama.query.matching.meeting import Places
 from panorama.query.matching.said import Said
 from panorama.query.matching.scoring import DENIED, SAME_PICTURE
 from panorama.query.matching.track_rows import TrackRows

@@ -341,3 +341,17 @@ def test_a_library_without_videos_has_no_scenes(tmp_path: Path) -> None:
     with panorama.open(tmp_path / "library", create=True) as library:
         library.register("red", thing_picture("red"))
         assert not len(find_scenes(library.snapshot()).shots)
+
+
+def test_beyond_a_short_file_the_next_one_is_a_neighbour_too() -> None:
+    """Files 1 to 6 continue each other; 2, 3 and 4 last a second each, the others ten."""
+    segments, before = np.arange(2, 7, dtype=np.int32), np.arange(1, 6, dtype=np.int32)
+    none = np.zeros(0, np.int64)
+    chain = Scenes(none, none, none, none, segments, before, np.array([10.0, 11, 12, 13, 23]))
+
+    def beside(*given: int, seconds: float = 3.0) -> list[int]:
+        return sorted(set(chain.neighbours(np.array(given, np.int32), seconds).tolist()))
+
+    assert beside(5) == [2, 3, 4, 6] and beside(5, seconds=0) == [4, 6]
+    assert beside(1) == [2, 3, 4] and beside(6) == [5] and beside(7) == beside() == []
+    assert beside(2, 5) == [1, 2, 3, 4, 5, 6]  # the given ones may be among them

@@ -16,10 +16,10 @@ from panorama.errors import LibraryWriteError, UsageError
 from panorama.lines import counted
 from panorama.models.base import Embedder, Image
 from panorama.query.matching.cost import Choice
-from panorama.query.matching.kinship import Places
 from panorama.query.matching.ledger import note_vectors
 from panorama.query.matching.matcher import AlbumMatcher
 from panorama.query.matching.matches import Matches, MatchRequest
+from panorama.query.matching.meeting import NEAR_SECONDS, Places
 from panorama.query.matching.on_terms import match_on_terms
 from panorama.query.matching.passes import first_exit
 from panorama.query.matching.promises import Evidence
@@ -195,7 +195,7 @@ class SnapshotVectors:
         return self._kept.places(self._snapshot).scenes.sites_of(scenes)
 
     def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
-        return self._kept.places(self._snapshot).scenes.neighbours(segments)
+        return self._kept.places(self._snapshot).scenes.neighbours(segments, NEAR_SECONDS)
 
     def deepen(self, crop_ids: NDArray[np.int64], exit: int) -> PickedVectors:
         table = self.stored(exit)

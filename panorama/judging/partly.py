@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.answering.source import PickedVectors
-from panorama.query.matching.kinship import Places
+from panorama.query.matching.meeting import Places
 from panorama.query.matching.passes import VectorSource
 from panorama.query.matching.said import Said
 from panorama.query.matching.scoring import Exemplars, Vectors

@@ -241,8 +241,8 @@ def _border_text(why: Why) -> str:
         )
     if why.band == "accepted" and why.alone < border:
         return (
-            f"Accepted {where}: it continues, in time and place, an accepted track of the same shot; its"
-            f" score is {last.score:.3f}."
+            f"Accepted {where}: it continues an accepted track of the same shot, or looks like one near in"
+            f" time and not like strangers beside that; its score is {last.score:.3f}."
         )
     if why.band == "accepted":
         said = "" if why.pointed_at is None else f" An example was cut from it, {why.pointed_at.source}."

@@ -23,7 +23,7 @@ from panorama.crops import decode_picture
 from panorama.errors import BadImage
 from panorama.models.base import Embedder
 from panorama.query.handed.relations import Limits
-from panorama.query.matching.kinship import SAME_PLACE
+from panorama.query.matching.meeting import SAME_PLACE
 from panorama.regions import shared
 from panorama.store import Exemplar, NewExemplar, Reviewed
 from panorama.video import Found

@@ -64,6 +64,7 @@ START = Calibration(
     SHIPPED.near_in_video,
     SHIPPED.carried,
     near_on_site=SHIPPED.near_on_site,
+    alike=SHIPPED.alike,
 )
 
 
@@ -106,7 +107,8 @@ def observe(study: Study, things: Sequence[Thing], calibration: Calibration) -> 
         value = values[asked].astype(np.float64)
         ids = archive.groups.track_ids[asked]
         before = bands(values[asked], calibration)
-        settled = settle(ids, calibration.score(value), before, calibration, archive.where)
+        looks = study.looks(thing)
+        settled = settle(ids, calibration.score(value), before, calibration, archive.where, looks=looks)
         score, band = settled.score, settled.band
         scenes = archive.where.scenes(ids)
         shown = np.isin(scenes, scenes[band == ACCEPTED])

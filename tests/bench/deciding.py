@@ -27,8 +27,10 @@ from panorama.judging.evaluate import average_precision
 from panorama.models.registry import DEFAULT_EMBEDDER
 from panorama.models.weights import read_recipe
 from panorama.query.matching.decide import COHORT_NEIGHBOURS, POOL_QUANTILE, Calibration, bands, crop_scores
-from panorama.query.matching.kinship import Places, settle
+from panorama.query.matching.kinship import settle
+from panorama.query.matching.looks import Looks, LookUp
 from panorama.query.matching.matches import ACCEPTED
+from panorama.query.matching.meeting import Places
 from panorama.query.matching.track_rows import TrackGroups
 
 EVAL = "eval"
@@ -87,6 +89,7 @@ class Rule:
     near_best: float = 0.65
     carried: float = 0.65
     near_on_site: float = 0.75
+    alike: float = 0.55
 
 
 SHIPPED = Rule("as shipped")
@@ -280,6 +283,17 @@ class Study:
         found[~thing.tracks[parent]] = -np.inf
         return archive, found
 
+    def looks(self, thing: Thing) -> LookUp:
+        """What the tracks of its archive look like to the rule."""
+        archive, seen, _ = self._prepared(thing.archive)
+
+        def look(track_ids: NDArray[np.int64]) -> Looks:
+            slots = archive.groups.slots[np.searchsorted(archive.groups.track_ids, track_ids)]
+            there = slots >= 0
+            return Looks.of(np.repeat(track_ids, there.sum(axis=1)), seen[slots[there]], self.space.cohort)
+
+        return look
+
     def _prepared(self, archive: Archive) -> tuple[Archive, Vectors, NDArray[np.intp]]:
         known = self._seen.get(id(archive))
         if known is None:
@@ -307,6 +321,7 @@ def calibration(rule: Rule, floor: float, slope: float = 20.0) -> Calibration:
         rule.near_in_video,
         rule.carried,
         near_on_site=rule.near_on_site,
+        alike=rule.alike,
     )
 
 
@@ -318,13 +333,14 @@ class Found:
     f1: float
 
 
-def decide(thing: Thing, archive: Archive, values: Vectors, bands_: Calibration) -> Found:
+def decide(study: Study, thing: Thing, bands_: Calibration) -> Found:
     """AP of the thing's units by score, and F1 of the accepted ones."""
+    archive, values = study.values(thing)
     asked = np.flatnonzero(np.isfinite(values))
     score = bands_.score(values[asked])
     band = bands(values[asked], bands_)
     ids = archive.groups.track_ids[asked]
-    settled = settle(ids, score, band, bands_, archive.where)
+    settled = settle(ids, score, band, bands_, archive.where, looks=study.looks(thing))
     score, band = settled.score, settled.band
     ranked = np.full(archive.units, -1.0)
     returned = np.zeros(archive.units, np.bool_)
@@ -360,7 +376,7 @@ def judge(things: Sequence[Thing], study: Study, bands_: Calibration) -> dict[st
     """By judge, mean AP and mean F1."""
     found: dict[str, list[Found]] = {}
     for thing in things:
-        found.setdefault(thing.judge, []).append(decide(thing, *study.values(thing), bands_))
+        found.setdefault(thing.judge, []).append(decide(study, thing, bands_))
     return {
         name: (float(np.mean([f.average_precision for f in some])), float(np.mean([f.f1 for f in some])))
         for name, some in found.items()

@@ -32,7 +32,7 @@ from panorama.judging.evaluate import Frames, Truth, read_truth
 from panorama.library import Library
 from panorama.models.base import Embedder, Image
 from panorama.own_training.identities import NOISE, Tracks, alike, pseudo_identities
-from panorama.query.matching.kinship import Places
+from panorama.query.matching.meeting import Places
 from panorama.query.matching.track_rows import TrackGroups
 from panorama.regions import shared
 from panorama.video import open_video

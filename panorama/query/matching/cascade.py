@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.query.matching.decide import Calibration, bands
-from panorama.query.matching.kinship import SceneBests, Whereabouts, settle
+from panorama.query.matching.kinship import SceneBests, settle
 from panorama.query.matching.ledger import note_bands, timed
+from panorama.query.matching.looks import LookUp
 from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN, Matches
+from panorama.query.matching.meeting import Whereabouts
 from panorama.query.matching.scoring import Scored
 
 IsOpen = Callable[[NDArray[np.uint8], NDArray[np.float64], int], NDArray[np.bool_]]
@@ -98,22 +100,25 @@ class Cascade:
         note_bands(exit, decided)
         return decided, calibration.score(scored.normalised), calibration.score(scored.unaided)
 
-    def settle(self, where: Whereabouts, known: SceneBests | None = None) -> None:
+    def settle(self, where: Whereabouts, looks: LookUp, known: SceneBests | None = None) -> None:
         """Compare the tracks of each scene with each other; a rejected track is never accepted here.
 
         Confirmed tracks were not rejected, and are accepted if they were seen as deep as the others.
 
         Args:
             where: gives the scenes of the tracks.
+            looks: gives what tracks look like; asked only of those that were seen at the deepest exit.
             known: what the entity's other tracks are in scenes, if these are only some of its tracks.
         """
         deepest = self._calibrations[-1]
         at = max(self.best)  # the deepest exit that any track was seen at
         best = float(deepest.values(self._calibrations[at - 1].score(np.array(self.best[at]))))
         tracks = self.track_ids, self.score, self.band
+        deep = self.track_ids[self.exit == len(self._calibrations)]
         settled = settle(
-            *tracks, deepest, where, best, self._unaided, known, said=self._said, unseen=self.unseen
-        )
+            *tracks, deepest, where, best, self._unaided, known, said=self._said, unseen=self.unseen,
+            looks=lambda track_ids: looks(track_ids[np.isin(track_ids, deep)]),
+        )  # fmt: skip
         self.score, self.band, self.scenes = settled.score, settled.band, settled.bests
 
     def matches(self, keep: NDArray[np.bool_]) -> Matches:

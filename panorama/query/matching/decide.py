@@ -21,8 +21,9 @@ This is the decision rule, in the order of application (s is the inner product o
    enough. The best track is measured without examples cut from that track itself: see
    `scoring.Scored.unaided`. A category has many members, so each of its tracks is decided alone.
 6. Scenes. Within a scene, an accepted track must come closer still to the scene's best track; and a track
-   that continues an accepted one in time and place is accepted with it. The score of a track that stays
-   uncertain drops with its distance from the best one: see `kinship`.
+   that continues an accepted one in time and place, or looks like one near in time and not like strangers
+   beside it, is accepted with it. The score of a track that stays uncertain drops with its distance from the
+   best one: see `kinship`.
 
 Steps 1 to 5 are monotone in s, so a bound on the score is a bound on s for each exemplar, see
 `least_similarity`. Step 6 accepts nothing that step 5 rejects, so tracks below the bound of `low` need not be
@@ -59,6 +60,8 @@ class Calibration:
             such rule. A video without cuts is one shot, and files of one camera and day may be one scene.
         carried: a track that continues an accepted one is accepted with it from this share of the scene's
             best on.
+        alike: one that also looks more like it than like strangers beside it is accepted from this share on;
+            1 for no such rule.
         fade: an uncertain track's lead over `low` shrinks by (its n / n of the best track) to this power.
         beside: it also shrinks by this factor if its scene shows the entity in another track.
         near_on_site: the best track of a scene is the reference for its scene only if it reaches this share
@@ -75,6 +78,7 @@ class Calibration:
     fade: float = 0.0
     beside: float = 1.0
     near_on_site: float = 1.0
+    alike: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.high <= 1:
@@ -83,7 +87,7 @@ class Calibration:
             raise ValueError(f"slope is positive, got {self.slope}")
         if not 0 <= self.fade < np.inf:
             raise ValueError(f"fade is a power from 0 on, got {self.fade}")
-        for name in ("near_best", "near_in_video", "near_on_site", "carried", "beside"):
+        for name in ("near_best", "near_in_video", "near_on_site", "carried", "alike", "beside"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is a share between 0 and 1, got {getattr(self, name)}")
 

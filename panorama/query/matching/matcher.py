@@ -264,7 +264,7 @@ class AlbumMatcher:
             name: (Whole(Matches.empty((name,)), {}), {}) for name in names
         }
         for cascade in cascades:
-            cascade.settle(self.source, known[cascade.name].scenes if known else None)
+            cascade.settle(self.source, self._passes.looks, known[cascade.name].scenes if known else None)
             whole = Whole(cascade.matches(cascade.band > REJECTED), cascade.best, cascade.scenes)
             found[cascade.name] = whole, cascade.top
         return found

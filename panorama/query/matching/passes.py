@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from panorama.query.matching.cascade import passed_by
 from panorama.query.matching.cost import COSTS, Costs, Work, choose
 from panorama.query.matching.decide import Calibration
-from panorama.query.matching.kinship import Whereabouts
 from panorama.query.matching.ledger import note_dropped, note_ways
+from panorama.query.matching.looks import Looks
 from panorama.query.matching.matches import MatchRequest
+from panorama.query.matching.meeting import Whereabouts
 from panorama.query.matching.said import Said
 from panorama.query.matching.scoring import Exemplars, Scored, Sought, Vectors, by_others, score_tracks
 from panorama.query.matching.track_rows import TrackRows
@@ -208,6 +209,17 @@ class Passes:
         table = self._source.deepen(crop_ids[np.isin(owners, track_ids)], exit)
         groups = TrackRows.of(table.track_ids)
         return by_others(self.sought(name, exit), table, groups, groups.of_ids(track_ids))
+
+    def looks(self, track_ids: NDArray[np.int64]) -> Looks:
+        """What some tracks look like at the deepest exit, from their vectors there."""
+        exit = len(self._calibrations)
+        if first_exit(*self._source.counts()) == exit:  # all are stored: no need to look for the crops
+            table, groups = self._source.stored(exit), self.groups(exit)
+            rows = groups.rows(groups.of_ids(track_ids))
+            return Looks.of(table.track_ids[rows], table.vectors[rows], self._cohort[exit - 1])
+        crop_ids, owners = self._source.crops()
+        some = self._source.deepen(crop_ids[np.isin(owners, track_ids)], exit)
+        return Looks.of(some.track_ids, some.vectors, self._cohort[exit - 1])
 
     def work(self, one: Sought, exit: int, scope: Scope | None, least: float | None) -> Work:
         """The work of finding one entity's tracks with a score of at least `least`."""

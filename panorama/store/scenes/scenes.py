@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.store.ascending import looked_up
+from panorama.store.ascending import looked_up, rows_in
 from panorama.store.files.schema import LOCAL_BITS, segment_of
 from panorama.store.scenes.ends import Ends, number_of_cuts
 from panorama.store.scenes.sites import Chains, chains_of, same_sites
@@ -85,10 +85,29 @@ class Scenes:
         """(T,) seconds to add to the times in each segment so that they continue those before; else 0."""
         return looked_up(self.segments, self.seconds, segments, 0.0)
 
-    def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The segments that some segments continue, and those that continue one of them."""
-        ahead = self.before[np.isin(self.segments, segments)]
-        return np.concatenate([ahead, self.segments[np.isin(self.before, segments)]])
+    def neighbours(self, segments: NDArray[np.int32], seconds: float) -> NDArray[np.int32]:
+        """The segments that some segments continue, and those that continue one of them.
+
+        Args:
+            seconds: also what these continue in turn, as long as less than this lies between.
+        """
+        segments = np.unique(segments)
+        found, at, left = [segments[:0]], segments, np.full(len(segments), seconds)
+        while len(at):
+            row = rows_in(self.segments, at)
+            on = row >= 0
+            before = self.before[row[on]]
+            found.append(before)
+            left = left[on] - (self.seconds_before(at[on]) - self.seconds_before(before))
+            at, left = before[left > 0], left[left > 0]
+        at, left = segments, np.full(len(segments), np.inf)  # the given ones themselves lie not between
+        while len(at):
+            row = np.flatnonzero(np.isin(self.before, at))
+            mine = np.searchsorted(at, self.before[row])
+            left = left[mine] - (self.seconds[row] - self.seconds_before(at[mine]))
+            at, left = self.segments[row][left > 0], np.minimum(left[left > 0], seconds)
+            found.append(at)
+        return np.concatenate(found)
 
 
 def find_scenes(snapshot: Snapshot) -> Scenes:
