@@ -202,6 +202,10 @@ def test_several_queries_in_json_are_one_array_a_line_and_tables_stand_apart(run
     (tmp_path / "two.sql").write_text("SELECT 1 AS one WHERE false")
     done = run("query", "-f", "one.sql", "two.sql", "--format", "json")
     assert done.json_lines == [[{"video": "gate/a.mp4"}, {"video": "yard/b.mp4"}], [{"text": "a\nb"}], []]
+    # The usage shows SQL twice, and nothing said how to ask two questions without a file.
+    apart = run("query", "SELECT 1 AS n", "SELECT 2 AS n", "--json")
+    assert apart.status == 2 and "several statements have a semicolon between them" in apart.err
+    assert run("query", "SELECT 1 AS n; SELECT 2 AS n", "--json").json_lines == [[{"n": 1}], [{"n": 2}]]
     tables = run("query", "-f", "two.sql", "two.sql").out
     assert tables == "one\n---\n(0 rows)\n\none\n---\n(0 rows)\n"
 

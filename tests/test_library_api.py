@@ -290,6 +290,20 @@ def test_arrays_boxes_and_files_are_registered_together(library, tmp_path):
     assert library.register_from_video("film", "a.mp4", 2.0, (25, 40, 57, 72)).exemplars == 1
 
 
+def test_an_example_is_taken_from_a_frame_of_a_file_that_was_not_indexed(library, tmp_path):
+    # With seconds any file would do; with a frame, one beside the library was "no video".
+    beside = tmp_path / "beside" / "new.mp4"
+    write_film(beside, [Thing("blue", 0, 30)], frames=30)
+    by_frame = library.register_from_video("film", beside, box=(25, 40, 57, 72), frame=20)
+    assert library.register_from_video("film", beside, 2.0, (25, 40, 57, 72)) == by_frame, "the same picture"
+    assert library.exemplars("film")[0].source.startswith(f"{beside} at 2.000 s")
+    for frame in (30, -1):
+        with pytest.raises(UsageError, match=f"new.mp4 has no frame {frame}; it has 30, counted from 0"):
+            library.register_from_video("film", beside, box=(25, 40, 57, 72), frame=frame)
+    with pytest.raises(UnknownVideo, match=r"no video 'gone\.mp4'"):
+        library.register_from_video("film", "gone.mp4", box=(25, 40, 57, 72), frame=1)
+
+
 @pytest.mark.parametrize(
     ("act", "message"),
     [

@@ -162,9 +162,12 @@ def test_conditions_on_the_video_restrict_matching(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seconds", [0.0, 1.0, 3.9, 4.1, 5.0, 9.0])
 def test_undecided_tracks_are_counted_within_the_bounds_of_time_only(engine: Engine, seconds: float) -> None:
-    found = engine.query(f"SELECT frames WHERE entity = 'dog' AND time < {seconds}")
+    # Also those that begin in the second after were counted, and the statement advised did not show them.
+    asked = f"SELECT frames WHERE entity = 'dog' AND time <= {seconds}"
     undecided = [track for track in TRACKS if 0.5 <= track.scores.get("dog", 0) < 0.8]
-    assert found.uncertain == sum(track.start / 10 <= seconds + 1 for track in undecided)
+    told = engine.query(asked).uncertain
+    assert told == sum(track.start / 10 <= seconds for track in undecided)
+    assert told == len({row.track_id for row in engine.query(f"{asked} AND band = 'uncertain'")})
 
 
 def test_a_filter_on_entity_restricts_matching_only_where_it_cannot_change_the_answer(tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from query_samples import engine_with_pictures
+from query_samples import engine_with_pictures, make_engine, make_library
 
 from panorama.errors import BadImage, QueryError, UnknownEntity
 from panorama.query.engine import Engine
@@ -123,6 +125,11 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
             "a similarity lies between 0 and 1; none reaches 50",
         ),
         ("SELECT * FROM (SELECT similarity('a.jpg') how FROM crops) WHERE how > 70", None, "none reaches 70"),
+        # More examples were advised for an entity that is not there.
+        ("SELECT moments WHERE entity LIKE 'z%'", None, "no entity satisfies entity LIKE 'z%'. See: "),
+        ("SELECT tracks WHERE NOT entity ILIKE ?", ["z%"], "no entity satisfies entity ILIKE 'z%'"),
+        ("SELECT moments WHERE entity = 'dog' BEFORE entity > 'z'", None, "satisfies entity > 'z'"),
+        ("SELECT count(*) FROM (SELECT frames WHERE entity LIKE 'z%')", None, "entity LIKE 'z%'"),
     ],
 )
 def test_what_cannot_be_found_is_told(engine: Engine, sql: str, parameters: Any, told: str) -> None:
@@ -153,11 +160,36 @@ def test_what_cannot_be_found_is_told(engine: Engine, sql: str, parameters: Any,
         "SELECT entity, count(*) score FROM sightings GROUP BY entity HAVING score > 5",
         "SELECT count(*) FROM sightings WHERE entity IN (SELECT 'x') AND entity IN ['dog']",
         "SELECT count(*) FROM sightings WHERE entity = 'd' || 'og' AND video IN []",
+        "SELECT frames WHERE entity IS NULL OR entity LIKE 'd%' AND NOT entity LIKE '%g'",
         "SELECT 'x = ''y''' AS said, frame FROM frames WHERE frame = 1 AND video <> 'nosuch.mp4'",
     ],
 )
 def test_what_is_there_is_not_remarked_upon(engine: Engine, sql: str) -> None:
     assert engine.query(sql).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("SELECT moments", True),
+        ("SELECT frames WHERE entity LIKE '%'", True),
+        ("SELECT tracks WHERE score > 0.5", True),
+        ("SELECT v.video, m.entity FROM videos v LEFT JOIN moments m USING (video)", True),
+        ("SELECT count(*) FROM sightings WHERE entity = 'dog'", True),
+        ("SELECT tracks WHERE entity IS NULL", False),
+        ("SELECT frames WHERE frame < 9", False),
+        ("SELECT count(*) FROM tracks", False),
+        ("EXPLAIN SELECT moments", False),
+    ],
+)
+def test_who_has_registered_nothing_is_told_so_once(tmp_path: Path, sql: str, told: bool) -> None:
+    # An answer without rows came without a word, or with the advice to register more examples.
+    tables = make_library(tmp_path)
+    engine, _ = make_engine(replace(tables, entities=tables.entities.slice(0, 0)))
+    warnings = engine.query(sql).warnings
+    engine.close()
+    assert len(warnings) == told
+    assert all("nothing is registered yet; register it with a picture" in warning for warning in warnings)
 
 
 @pytest.mark.parametrize(

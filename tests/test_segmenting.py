@@ -80,6 +80,13 @@ def test_a_track_does_not_reach_over_a_shot_change_or_the_end() -> None:
     assert spans({0: NOTHING, 6: SEEN}, 8) == [(3, 8)]
 
 
+def test_the_only_look_of_a_shot_reaches_half_way_to_the_next_shot_or_the_end() -> None:
+    # Keyframes are far apart, and often one a shot: everything in it lasted a single frame.
+    assert spans({0: SEEN, 60: SEEN, 134: SEEN}, 158, cuts=(60, 134)) == [(0, 30), (60, 97), (134, 146)]
+    assert spans({0: SEEN}, 50) == [(0, 25)]
+    assert spans({0: SEEN, 6: SEEN, 12: SEEN}, 14) == [(0, 14)], "the gap between looks, where that is more"
+
+
 def over_a_hold(before: Regions, after: Regions) -> FinishedTrack:
     """The one track of 60 frames, ten a second: frames 0 and 50 are looked at, 10 to 40 are unchanged."""
     seen_at = FrameSeconds()

@@ -23,6 +23,20 @@ from panorama.own_training import OwnData, fine_tune
 from panorama.training import TrainingOptions, train_recipe
 from panorama.zones import Zone
 
+
+
+def best(result: panorama.Result) -> panorama.Row:
+    return result[0]
+
+
+def whole(report: panorama.IndexReport) -> bool:
+    return report.complete
+
+
+def misspelt() -> None:
+    panorama.opn("library")  # type: ignore[attr-defined]
+
+
 with panorama.open("library") as library:
     library.index(["a", Path("b")])
     library.index(path for path in [Path("a")])
@@ -48,7 +62,11 @@ train_recipe("recipe.toml", {"own": "my-net"}, Path("other-net"), TrainingOption
 
 @pytest.mark.slow
 def test_a_typed_program_passes_a_strict_checker(tmp_path: Path) -> None:
-    """Lists and arrays of ids, text for a folder and a slice of an answer were all told to be wrong."""
+    """Lists and arrays of ids, text for a folder and a slice of an answer were all told to be wrong.
+
+    A name that is not there was told of none: everything that `panorama` has on first use was taken for any
+    type, and an answer had no type that a program could name.
+    """
     (tmp_path / "program.py").write_text(PROGRAM)
     # As an installed package its own lines are not the program's business.
     words = ["--strict", "--follow-imports=silent", "--no-error-summary", "--config-file="]

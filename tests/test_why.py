@@ -106,7 +106,7 @@ def test_what_was_rejected_says_the_border_and_what_the_track_is_taken_for(libra
     assert "taken for 'blue'" in why.reason and why.runner_up.band == "accepted"
 
 
-def test_a_grey_track_beside_an_example_in_colour_is_told(library):
+def test_a_grey_track_beside_an_example_in_colour_is_told_and_the_reverse(library):
     """Nobody learned why the same animal was found by day and not by night."""
     why = library.why("red", track_id=track(library, "blue", "two.mp4"))
     said = "The track is grey, as in infrared, and the example is in colour: register grey examples, too."
@@ -118,6 +118,13 @@ def test_a_grey_track_beside_an_example_in_colour_is_told(library):
     assert said not in replace(why, crop=grey, exemplar=replace(why.exemplar, picture=grey)).reason
     assert said not in replace(why, crop=grey, band="accepted").reason
     assert said not in replace(why, crop=None).reason
+    # Nobody who had registered an old photograph learned why it was not found in colour.
+    said = "The example is grey and the track is in colour: register examples in colour, too."
+    faded = replace(why, exemplar=replace(why.exemplar, picture=grey))
+    assert said not in why.reason and faded.reason == f"{why.reason} {said}"
+    assert said not in replace(faded, crop=grey).reason
+    assert said not in replace(faded, band="accepted").reason
+    assert said not in replace(faded, crop=None).reason
 
 
 def test_a_look_alike_that_fits_better_is_named(library):

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from panorama.arguments import File
 from panorama.cameras.listed_pictures import frame_place, picture_place
-from panorama.cameras.listed_videos import file_of, uri_of
-from panorama.errors import UsageError
+from panorama.cameras.listed_videos import file_of, names_of, uri_of
+from panorama.errors import UnknownVideo, UsageError
 from panorama.store import Store
+from panorama.video import open_video
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -29,16 +30,18 @@ def named_frame(
 
     Args:
         video: a file, the name of a video in the library, or the path of a picture in a folder that is one.
-        seconds, frame: one of them, for a video; a frame's number is that of the library.
+        seconds, frame: one of them, for a video; a frame's number is that of the library if it has it.
 
     Raises:
-        UsageError: it is no picture, and there is no time, or there are two.
-        UnknownVideo: a frame is given, and the library does not have the video.
+        UsageError: it is no picture, and there is no time, or there are two; there is no such frame.
+        UnknownVideo: a frame is given, and there is neither such a file nor a video of that name.
     """
     if seconds is not None and frame is not None:
         raise UsageError("give either a time or a frame, not both")
     if seconds is not None:
         return file_of(video, library.videos), seconds
+    if frame is not None and (file := _file_beside(library, video)) is not None:
+        return file, _seconds_of(file, frame)
     if frame is None and not Store.is_at(library.path):
         raise UsageError(NO_TIME)
     given, listed = os.fspath(video), library.videos()
@@ -50,3 +53,22 @@ def named_frame(
     if place is None:
         raise UsageError(NO_TIME)
     return Path(uri_of(place.video, listed)), place.seconds
+
+
+def _file_beside(library: Library, video: File) -> Path | None:
+    """The file of a video that the library does not hold; None if it holds it or there is no such file."""
+    try:
+        names_of([os.fspath(video)], library.videos())
+    except UnknownVideo:
+        # Not Path.exists, which raises if the name is too long to be that of a file.
+        return Path(video) if os.path.exists(video) else None  # noqa: PTH110
+    return None
+
+
+def _seconds_of(file: Path, frame: int) -> float:
+    """The time of a frame of a file; UsageError if it has no such frame."""
+    with open_video(file) as reader:
+        seconds = reader.times().seconds
+    if not 0 <= frame < len(seconds):
+        raise UsageError(f"{file} has no frame {frame}; it has {len(seconds)}, counted from 0")
+    return float(seconds[frame])

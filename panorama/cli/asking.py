@@ -95,8 +95,8 @@ def query_command(
 ) -> None:
     """Answer a question in SQL.
 
-    With --json, stdout gets one array of objects and nothing else; remarks go to stderr. Several queries give
-    JSON Lines: one array on one line for each query.
+    With --json, stdout gets one array of objects and nothing else; remarks go to stderr. Several queries, in
+    files or with semicolons between them, give JSON Lines: one array on one line for each query.
 
     \b
     panorama query "SELECT frames WHERE entity = 'blue-van' AND video LIKE 'gate/%'"

@@ -61,7 +61,7 @@ def _texts(sql: tuple[str, ...], files: tuple[str, ...]) -> list[tuple[str, str 
     if not files and len(sql) != 1:
         raise click.UsageError(
             f'give the SQL as one argument, {command("query")} "SELECT ...", in files with -f,'
-            " or as - on standard input"
+            " or as - on standard input; several statements have a semicolon between them"
         )
     if not files and sql != (STDIN,):
         if sql[0].endswith(".sql") and _is_file(sql[0]):

@@ -205,11 +205,8 @@ class Why:
         other = self.runner_up
         if other is not None and self.band != "accepted" and other.band == "accepted":
             parts.append(f"The track is taken for {other.entity!r} (score {other.score:.3f}).")
-        if self.band != "accepted" and _is_grey(self.crop) and not _is_grey(self.exemplar.picture):
-            parts.append(
-                "The track is grey, as in infrared, and the example is in colour: register grey examples,"
-                " too."
-            )
+        if self.band != "accepted" and (advice := _colour_advice(self.crop, self.exemplar.picture)):
+            parts.append(advice)
         return " ".join(parts)
 
     def as_dict(self) -> dict[str, Any]:
@@ -222,10 +219,17 @@ class Why:
         return {**found, "reason": self.reason}
 
 
-def _is_grey(picture: Rgb | None) -> bool:
-    """Whether a picture has no colour; one that is missing has none that anybody could tell, and is not."""
-    if picture is None:
-        return False
+def _colour_advice(track: Rgb | None, example: Rgb | None) -> str:
+    """What to register if only one of two pictures has colour; '' otherwise, or if one is missing."""
+    if track is None or example is None or _is_grey(track) == _is_grey(example):
+        return ""
+    if _is_grey(track):
+        return "The track is grey, as in infrared, and the example is in colour: register grey examples, too."
+    return "The example is grey and the track is in colour: register examples in colour, too."
+
+
+def _is_grey(picture: Rgb) -> bool:
+    """Whether a picture has no colour."""
     spread = picture.max(axis=2).astype(np.int16) - picture.min(axis=2)  # (H, W)
     return float(np.percentile(spread, 99)) <= GREY_SPREAD
 

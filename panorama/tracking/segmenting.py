@@ -201,12 +201,13 @@ class SegmentBuilder:
         """The frames [start, stop) of a track seen at samples `first` to `last`.
 
         It extends half-way to the samples before and after, at which it was not seen. If there is no such
-        sample in this shot, it extends as far as if there were one.
+        sample in this shot, it extends as far as if there were one: after it at `stop` at the earliest, which
+        is far away if only keyframes are looked at.
         """
         before = bisect_left(self._looks, first) - 1
         after = bisect_right(self._looks, last)
         gap_before = first - self._looks[before] if before >= 0 else self._gap
-        gap_after = self._looks[after] - last if after < len(self._looks) else self._gap
+        gap_after = self._looks[after] - last if after < len(self._looks) else max(self._gap, stop - last)
         start = max(self._shot_start, first - gap_before // 2)
         return start, max(start + 1, min(stop, last + gap_after - gap_after // 2))
 

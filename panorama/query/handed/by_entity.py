@@ -43,7 +43,7 @@ from panorama.query.sql.plain_scope import Need
 from panorama.query.sql.rewrite import Rewriter
 from panorama.query.sql.tracks_sql import Names
 from panorama.query.stopping import check_stopped
-from panorama.query.text.remarks import check_clock, remark_examples, remark_videos
+from panorama.query.text.remarks import check_clock, remark_entities, remark_examples, remark_videos
 
 
 class ByEntity:
@@ -70,8 +70,10 @@ class ByEntity:
         name = Names(query.number).matches
         request = match_request(query, run.cursor)
         videos = self._snapshot.videos.num_rows
-        if not run.explained and (not videos or request is None or not possible(request)):
-            remark_videos(query, run, videos)
+        if not run.explained:
+            remark_entities(query, run)
+            if not videos or request is None or not possible(request):
+                remark_videos(query, run, videos)
         if request is None:
             return
         self._remark(request, run)
@@ -138,6 +140,8 @@ class ByEntity:
         request = MatchRequest(entities=names, segments=_segments(needs, run), keep="accepted")
         self._remark(request, run)
         everything = _every_moment(run.sql, self._entities)
+        if names is None and not run.explained:  # names that are not there are told by themselves
+            remark_entities(everything, run)
         skipped = run.dry or not self._entities or not possible(request)
         matches = self._step(everything, request, run, skipped)
         if run.explained:

@@ -193,12 +193,9 @@ def _asked_of_ends(query: Query, branch: Branch) -> str:
 
 def _margin(target: Target, bounds: Bounds) -> float:
     """Seconds by which a track may miss a time and still be part of a row at that time."""
-    if target == "moments":
-        # A moment may overlap a short time only in the closed gap between two tracks.
-        if bounds.low is None or bounds.high is None or bounds.high - bounds.low >= MARGIN_SECONDS:
-            return 0.0
-        return MARGIN_SECONDS
-    return MARGIN_SECONDS if target == "frames" else 0.0  # a track extends beyond its samples
+    # A moment may overlap a short time only in the closed gap between two tracks.
+    short = bounds.low is not None and bounds.high is not None and bounds.high - bounds.low < MARGIN_SECONDS
+    return MARGIN_SECONDS if target == "moments" and short else 0.0
 
 
 def similarity_request(

@@ -98,9 +98,14 @@ def _listed(condition: str) -> frozenset[str] | None:
 
 
 class Binder:
-    """Binds predicates on score, band, track and box to the entities beside them in an AND."""
+    """Binds predicates on score, band, track and box to the entities beside them in an AND.
+
+    Attributes:
+        vain: the conditions met so far on the name of an entity that no entity satisfies, in order.
+    """
 
     def __init__(self, query: Query, names_where: Callable[[str], tuple[str, ...]]) -> None:
+        self.vain: dict[Leaf, None] = {}
         self._query = query
         self._names_where = names_where
         self._bound_alone = SEEN_COLUMNS[query.target] | MATCH_COLUMNS | {PLACE}
@@ -211,6 +216,8 @@ class Binder:
             found = self._names_where(leaf.text)
         else:
             found = tuple(name for name in self._query.entities if name in listed)
+        if not found:
+            self.vain[leaf] = None
         return Seen("known", found, scope.conditions, scope.finals)
 
     def _sequence(self, sequence: Sequence, scope: Scope) -> PlannedSequence:

@@ -222,6 +222,7 @@ class Query:
         alone, grouped: see `extensions.Extension`.
         entities: all names in the album.
         branches: the condition as alternatives.
+        vain: conditions on the name of an entity that no entity satisfies.
         shared: conditions on the video that all branches share.
         bounds: of the time of all branches; open if rows are intervals.
         shapes: each track looked for must touch one of these, if there are any.
@@ -250,6 +251,7 @@ class Query:
     grouped: bool = False
     entities: tuple[str, ...] = ()
     branches: tuple[Branch, ...] = ()
+    vain: tuple[Leaf, ...] = ()
     shared: tuple[Leaf, ...] = ()
     bounds: Bounds = ANY_TIME
     shapes: tuple[str, ...] = ()

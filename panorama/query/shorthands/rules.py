@@ -190,7 +190,7 @@ def branch_out(query: Query, context: Context) -> Query:
         # SELECT moments without an entity means the moments of all entities.
         everything = binder.everything()
         branches = tuple(b if b.looks_for_something else replace(b, seen=(everything,)) for b in branches)
-    return replace(query, branches=branches)
+    return replace(query, branches=branches, vain=tuple(binder.vain))
 
 
 def _every_moment(query: Query) -> tuple[Branch, ...]:

@@ -18,7 +18,7 @@ import duckdb
 from sqlglot.tokens import Token, TokenType
 
 from panorama.commands import command, command_of
-from panorama.errors import QueryError, UnknownEntity, no_entity, unknown
+from panorama.errors import QueryError, UnknownEntity, first_entity, no_entity, unknown
 from panorama.lines import counted
 from panorama.query.handed.relations import SCHEMA
 from panorama.query.run import Run
@@ -245,6 +245,17 @@ def _lost_shapes(names: Sequence[str], run: Run) -> list[str]:
         return []
     rows = run.cursor.execute(_LOST_SHAPES, [list(names)]).fetchall()
     return [lost_shape(kind, name, cameras, known) for name, kind, cameras, known in rows]
+
+
+def remark_entities(query: Query, run: Run) -> None:
+    """Warn if nothing is registered, or if a shorthand's condition excludes the names of all entities."""
+    sought = any(seen.source == "known" for seen in query.every_seen())
+    if query.entities:
+        see = command("entities")
+        told = [f"no entity satisfies {leaf.told or leaf.text}. See: {see}" for leaf in query.vain]
+    else:
+        told = [first_entity()] if sought else []
+    run.warnings += [line for line in told if line not in run.warnings]
 
 
 def remark_examples(looked_for: Collection[str], without: Collection[str], run: Run) -> None:
