@@ -107,7 +107,7 @@ class SceneBests:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Scores and bands (T,) after both rules, and the scenes of these tracks."""
+    """Scores and bands (T,) after all three rules, and the scenes of these tracks."""
 
     score: NDArray[np.float64]
     band: NDArray[np.uint8]
@@ -127,7 +127,7 @@ def settle(
     unseen: NDArray[np.bool_] | None = None,
     looks: LookUp | None = None,
 ) -> Settled:
-    """Scores and bands after both rules.
+    """Scores and bands after all three rules.
 
     Args:
         track_ids: (T,) of one entity; includes every track that may be accepted.
