@@ -132,6 +132,15 @@ MOST_SECONDS = 1_000_000_000
 
 NAME = Kind("an entity's name is text", is_text, EntityError)
 PICTURE = Kind("a picture is a file or an RGB array (height, width, 3), or a picture of PIL", is_picture)
+
+
+def _seen_id(name: str) -> Kind:
+    return Kind(
+        f"{name} is a whole number, as a query returns it, or text, as pages name it",
+        lambda value: is_text(value) or is_id(value),
+    )
+
+
 ID = Kind("an id is a whole number, as a query returns it", is_id)
 MODEL = Kind("a model is the name of an embedder, or a folder with a recipe.toml", is_path)
 PROPOSER = Kind("a proposer is the name of one, or a folder with a recipe.toml", is_path)
@@ -216,6 +225,8 @@ KINDS |= {
         "crop_ids is a list of whole numbers, as a query returns them, or of text, as pages name them",
         are_seen_ids,
     ),
+    "Library.why.track_id": _seen_id("track_id"),
+    "Library.why.crop_id": _seen_id("crop_id"),
     "Result.fetchmany.size": _counted("size, of rows,", least=0),
     "Result.write.form": Kind("a format is text: csv, json, parquet or table", is_text),
     "Result.to_table.rows": Kind(

@@ -380,7 +380,7 @@ class Library(LibraryAlbum):
 
     def why(
         self, entity: str, video: File | None = None, *, seconds: float | None = None,
-        frame: int | None = None, track_id: int | None = None, crop_id: int | None = None,
+        frame: int | None = None, track_id: int | str | None = None, crop_id: int | str | None = None,
     ) -> Why:  # fmt: skip
         """Why a track was accepted, left uncertain or rejected for an entity; see panorama.shown.why.Why.
 

@@ -14,6 +14,7 @@ import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
 
 import panorama
+from panorama.album.seen_pictures import picture_digest
 from panorama.cli.given import Seconds
 from panorama.cli.why import print_why
 from panorama.errors import EntityError, UnknownEntity, UnknownVideo, UsageError
@@ -189,6 +190,28 @@ def test_a_track_is_named_by_its_id_a_crop_a_time_or_a_frame(library):
     count = library.query(there, {"f": frame}).fetchall()[0][0]
     assert ways[3].tracks_there == ways[4].tracks_there == count > 1
     assert library.why("red", "two.mp4", seconds=seconds).track_id != track_id
+
+
+def test_a_track_is_named_as_a_page_names_it_and_another_picture_is_refused(library, run):
+    track_id = track(library, "blue", "two.mp4")
+    best = "SELECT crop_id FROM crops WHERE track_id = ? ORDER BY quality DESC, crop_id LIMIT 1"
+    ((crop_id,),) = library.query(best, [track_id]).fetchall()
+    digest = picture_digest(library.stored_crops([crop_id])[crop_id])
+    ways = [
+        {"track_id": f"{track_id}:{digest}"},
+        {"crop_id": f"{crop_id}:{digest}"},
+        {"track_id": f"{track_id}"},
+    ]
+    assert {library.why("blue", **way).track_id for way in ways} == {track_id}
+    printed = run("--library", library.path, "why", "blue", "--track", f"{track_id}:{digest}")
+    assert printed.status == 0 and f"track {track_id}" in printed.out
+    other = "0" * 8 if digest != "0" * 8 else "1" * 8
+    for way in ("track", "crop"):
+        seen = f"{track_id if way == 'track' else crop_id}:{other}"
+        with pytest.raises(UsageError, match="with the picture that was seen"):
+            library.why("blue", **{f"{way}_id": seen})
+    wrong = run("--library", library.path, "why", "blue", "--track", "12:ab")
+    assert wrong.status == 2 and "as on a page" in wrong.err
 
 
 def test_what_is_not_there_is_told_with_what_is(library):

@@ -125,6 +125,18 @@ def seen_pictures(
     return pictures, ((f"skipped {len(gone)} of {len(named)}: {told}",) if gone else ())
 
 
+def id_seen(library: Library, kind: str, given: int | str) -> int:
+    """The number of a track or a crop ('track', 'crop') named by its id or, as on a page, with its digest.
+
+    Raises:
+        UsageError: the text is neither, or the library has no such picture or another one.
+    """
+    seen = SeenId.of(kind, given)
+    if seen.digest is not None:
+        seen_pictures(library, *(([given], ()) if kind == "track" else ((), [given])))
+    return seen.number
+
+
 def _decoded(library: Library, crop_id: int, jpeg: bytes) -> NDArray[np.uint8]:
     try:
         return decode_picture(jpeg)

@@ -21,8 +21,8 @@ from panorama.shown.why_picture import write_why
 @click.argument("video", required=False)
 @click.option("--at", "seconds", type=Seconds(), help="Seconds from the start of the video, or 1:23.5.")
 @click.option("--frame", type=int, help="Frame number in the video.")
-@click.option("--track", "track_id", type=int, help="The track_id of a row.")
-@click.option("--crop", "crop_id", type=int, help="The crop_id of a row.")
+@click.option("--track", "track_id", metavar="ID", help="The track_id of a row.")
+@click.option("--crop", "crop_id", metavar="ID", help="The crop_id of a row.")
 @click.option("--out", type=FilePath(dir_okay=False), help="Write an explaining picture to this file.")
 @json_option
 @click.pass_context
@@ -32,8 +32,8 @@ def why_command(
     video: str | None,
     seconds: float | None,
     frame: int | None,
-    track_id: int | None,
-    crop_id: int | None,
+    track_id: str | None,
+    crop_id: str | None,
     out: str | None,
     as_json: bool,
 ) -> None:

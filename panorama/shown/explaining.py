@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.album.seen_pictures import id_seen
 from panorama.commands import command, command_of
 from panorama.crops import decode_picture
 from panorama.errors import BadImage, EntityError, UsageError
@@ -130,10 +131,12 @@ def _one(library: Library, sql: str, values: Sequence[Any], missing: str) -> tup
 def _tracks_at(library: Library, place: Place) -> list[int]:
     """Ids of the tracks at a place, at least one."""
     if place.track_id is not None:
-        _one(library, _TRACK, [place.track_id, place.video], f"no track {place.track_id}")
-        return [place.track_id]
+        track_id = id_seen(library, "track", place.track_id)
+        _one(library, _TRACK, [track_id, place.video], f"no track {track_id}")
+        return [track_id]
     if place.crop_id is not None:
-        return [int(_one(library, _OF_CROP, [place.crop_id], f"no crop {place.crop_id}")[0])]
+        crop_id = id_seen(library, "crop", place.crop_id)
+        return [int(_one(library, _OF_CROP, [crop_id], f"no crop {crop_id}")[0])]
     at: float | None = place.frame
     sql, near, where = _AT_FRAME, _NEAR_FRAME, f"frame {at}"
     if place.seconds is not None:

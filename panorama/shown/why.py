@@ -31,14 +31,14 @@ class Place:
         video: name in the library, or path; needed with `seconds` or `frame`. By itself, the path of a
             picture in a folder of pictures.
         seconds, frame: where in the video.
-        track_id, crop_id: ids as a query returns them.
+        track_id, crop_id: ids as a query returns them, or text as the commands of a page name them.
     """
 
     video: str | None = None
     seconds: float | None = None
     frame: int | None = None
-    track_id: int | None = None
-    crop_id: int | None = None
+    track_id: int | str | None = None
+    crop_id: int | str | None = None
 
     def __post_init__(self) -> None:
         ways = [self.track_id, self.crop_id, self.seconds, self.frame]
