@@ -127,6 +127,6 @@ def test_pictures_in_order_need_no_rows_and_one_step_back_few() -> None:
 
 
 def test_the_ends_of_an_interval_are_looked_up_once() -> None:
-    """Their spans were found by four more expressions: planning took 5 ms longer, in libraries of films too."""
+    """Five more expressions found the spans: planning took 5 ms longer, in libraries of films too."""
     joined = joined_pictures("v.clock_key", "t.start_time", "t.end_time")
     assert (joined.count("t.start_time"), joined.count("t.end_time")) == (1, 1)
