@@ -124,3 +124,9 @@ def test_pictures_in_order_need_no_rows_and_one_step_back_few() -> None:
     ordered, known = np.arange(16) * SECOND, np.ones(16, np.bool_)
     assert checked_by_hand(ordered, known) == 0
     assert checked_by_hand(np.roll(ordered, 5), known) == 1 + 3 + 5 + 1
+
+
+def test_the_ends_of_an_interval_are_looked_up_once() -> None:
+    """Five more expressions found the spans: planning took 5 ms longer, in libraries of films too."""
+    joined = joined_pictures("v.clock_key", "t.start_time", "t.end_time")
+    assert (joined.count("t.start_time"), joined.count("t.end_time")) == (1, 1)

@@ -460,6 +460,36 @@ def test_a_pattern_of_before_keeps_its_meaning(
         assert row.recorded.own == OwnRule(now, None, now) and row.recorded.camera_from == now
 
 
+@pytest.mark.parametrize(
+    ("cameras", "times"),
+    [
+        ("{camera}/**/x_*", "{camera}_%Y%m%d-%H%M"),
+        ("gate/{camera}", "{camera}/**/x_%Y%m%d-%H%M"),
+        ("**/{camera}/x*/**", "{camera}_%Y%m%d-%H%M"),
+    ],
+)
+@pytest.mark.parametrize("of_its_own", [False, True])
+def test_a_moved_file_keeps_its_camera_when_both_patterns_are_rewritten(
+    run: Callable[..., Ran], tmp_path: Path, cameras: str, times: str, of_its_own: bool
+) -> None:
+    """Which patterns gave a camera stands in one column: it was as of other patterns, and dropped."""
+    film = tmp_path / "v" / "gate" / "x_20260701-1000.mp4"
+    write_film(film, [Thing("red", 0, 10)], frames=12)
+    run("index", "v", "--model", "color-bands", "--timezone", "UTC")
+    library = tmp_path / "panorama-library"
+    kept = {"time_from": times, "zone": "UTC", "camera_from": cameras}
+    with panorama.open(library) as opened:
+        opened.put_setting(SETTING, {**kept, "time_from": "name"} if of_its_own else kept)
+    with sqlite3.connect(library / "catalog.sqlite") as catalog:
+        catalog.execute("UPDATE meta SET value = '15' WHERE key = 'schema_version'")
+        catalog.execute("UPDATE videos SET camera = 'pond', camera_from = ?", (f"{cameras} {times}",))
+        catalog.execute("UPDATE videos SET own_time_from = ?", (times if of_its_own else None,))
+    catalog.close()
+    film.rename(film.parents[1] / "theft.mp4")
+    run("index", "v")
+    assert clocks(run)["theft.mp4"][0] == "pond"
+
+
 def test_a_kept_rule_that_cannot_be_used_is_told_and_replaced_by_one_option(
     run: Callable[..., Ran], tmp_path: Path
 ) -> None:

@@ -158,3 +158,21 @@ def test_a_step_of_frames_is_the_same_whatever_rate_the_profile_has(
     run("index", "v", *words)
     with panorama.open(tmp_path / "panorama-library") as library:
         assert looks(library) == before * 2
+
+
+def test_a_step_of_frames_that_was_indexed_beside_another_rate_is_not_indexed_again(
+    run: Run, tmp_path: Path, fake_proposer: ColoredThings
+) -> None:
+    """As by an earlier version after `tune`, or from Python: the rate is part of the hash."""
+    write_film(tmp_path / "v" / "a.mp4", [Thing("red", 0, 20)], frames=20)
+    run("index", "v", "--model", "color-bands")
+    with panorama.open(tmp_path / "panorama-library") as library:
+        remember(library, Profile(IngestSettings(samples_per_second=2.0)))
+        beside = IngestSettings(samples_per_second=2.0, every=3)
+        library.index(tmp_path / "v", settings=beside)
+        before = looks(library)
+        library.index(tmp_path / "v", settings=IngestSettings(every=3))
+        assert looks(library) == before
+    assert "0 indexed, 1 skipped" in run("index", "v", "--every", "3").err
+    for words in (("--every", "3", "--zoom", "2"), ("--every", "2"), ("--every", "3", "--redo")):
+        assert "1 indexed" in run("index", "v", *words).err

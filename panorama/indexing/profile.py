@@ -182,8 +182,12 @@ def prepare(
         store.change_settings(lambda kept: {PAST: _with(named, kept.get(PAST))})
     former = [one for raw in store.setting(PAST, []) if (one := _settings(raw)) is not None]
     looks = _note_looks(store, proposer, [IngestSettings(), settings, *former])
-    if asked is not None or redo:
-        return indexer, Kept(older=not redo)
+    if redo:
+        return indexer, Kept(older=False)
+    if asked is not None:
+        same = {one.hash(one.of(proposer).hash) for one in looks.values() if _looks_alike(one, asked)}
+        same.discard(indexer.settings_hash)
+        return indexer, Kept(frozenset(same), partial=dict.fromkeys(same, settings))
     stays = {one.hash(one.of(proposer).hash) for one in (IngestSettings(), *former)}
     anew = {}
     for look in set(store.snapshot().looks) - stays - {indexer.settings_hash} - quick_looks(store):
@@ -194,6 +198,12 @@ def prepare(
             anew[look] = settings_then if settings_then in former else settings
     partial = {look: looks[look] for look in stays & looks.keys()}
     return indexer, Kept(frozenset(stays), anew=anew, partial=partial)
+
+
+def _looks_alike(one: IngestSettings, other: IngestSettings) -> bool:
+    """Whether two settings with a step of frames differ at most in the rate, which says nothing beside it."""
+    alike = replace(one, samples_per_second=other.samples_per_second, depth=other.depth)
+    return one.every is not None and alike == other
 
 
 def _note_looks(

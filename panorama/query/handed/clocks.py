@@ -24,13 +24,14 @@ WHERE false
 """
 """DuckDB knows while it plans that nothing is in it."""
 _SPANS = f"""
-CREATE OR REPLACE TABLE {PICTURE_SPANS} AS SELECT key AS _key, level AS _level, clock AS _clock,
-    last_clock AS _last_clock, utc AS _utc, last_utc AS _last_utc FROM _panorama_spans
+CREATE OR REPLACE TABLE {PICTURE_SPANS} AS SELECT key AS _key, key + (1::BIGINT << level) - 1 AS _last_key,
+    level AS _level, clock AS _clock, last_clock AS _last_clock, utc AS _utc, last_utc AS _last_utc
+FROM _panorama_spans
 """
 _NO_SPANS = f"""
-CREATE OR REPLACE VIEW {PICTURE_SPANS} AS SELECT NULL::BIGINT AS _key, NULL::BIGINT AS _level,
-    NULL::TIMESTAMP AS _clock, NULL::TIMESTAMP AS _last_clock, NULL::TIMESTAMP AS _utc,
-    NULL::TIMESTAMP AS _last_utc WHERE false
+CREATE OR REPLACE VIEW {PICTURE_SPANS} AS SELECT NULL::BIGINT AS _key, NULL::BIGINT AS _last_key,
+    NULL::BIGINT AS _level, NULL::TIMESTAMP AS _clock, NULL::TIMESTAMP AS _last_clock,
+    NULL::TIMESTAMP AS _utc, NULL::TIMESTAMP AS _last_utc WHERE false
 """
 
 

@@ -229,35 +229,56 @@ OWN_RULES = (
 )
 
 
-def _one_folder(kept: str, set_it: str) -> str:
-    """SQL that writes * for each ** of a pattern that is refused now because nothing known stands before it.
+def _is_refused(kept: str) -> str:
+    """SQL that tells whether a kept pattern is refused now because nothing known stands before its first **.
 
     It was kept by a version in which ** meant what * does.
-
-    Args:
-        kept: SQL of the pattern.
-        set_it: SQL that stores `{it}` in its place.
     """
     before = f"replace(substr({kept}, 1, max(instr('/' || {kept} || '/', '/**/') - 2, 0)), '{{camera}}', '')"
-    slashed = f"replace(replace('/' || {kept} || '/', '/**/', '/*/'), '/**/', '/*/')"  # twice: they overlap
     return (
-        f"{set_it.format(it=f'substr({slashed}, 2, length({slashed}) - 2)')}"
-        f" WHERE instr('/' || {kept} || '/', '/**/') AND {before} NOT GLOB '*[0-9A-Za-z_]*'"
+        f"instr('/' || {kept} || '/', '/**/') AND {before} NOT GLOB '*[0-9A-Za-z_]*'"
         f" AND {before} NOT GLOB '*[^ -~]*'"
     )
 
 
+def _one_folder(kept: str) -> str:
+    """SQL of a pattern with * for each **."""
+    slashed = f"replace(replace('/' || {kept} || '/', '/**/', '/*/'), '/**/', '/*/')"  # twice: they overlap
+    return f"substr({slashed}, 2, length({slashed}) - 2)"
+
+
+def _naming(*kept: str) -> str:
+    """SQL of `videos.camera_from` by the patterns of cameras and of times: those with a camera."""
+    named = (f"CASE WHEN instr({one}, '{{camera}}') THEN trim({one}) ELSE '' END" for one in kept)
+    both = " || ' ' || ".join(named)
+    return f"trim({both})"
+
+
+def _kept_for(part: str) -> str:
+    """SQL of a part of the rule for a video."""
+    kept = f"SELECT json_extract(value, '$.{part}') FROM settings WHERE key = 'recording'"
+    return f"coalesce(own_{part}, ({kept})) AS {part}"
+
+
+def _meant(kept: str) -> str:
+    return f"CASE WHEN {_is_refused(kept)} THEN {_one_folder(kept)} ELSE {kept} END"
+
+
 FOLDERS = (
+    # First, as it needs the others as they were: this column may hold two patterns with a blank between them.
+    f"""UPDATE videos SET camera_from = named.meant FROM (
+        SELECT name, {_naming("camera_from", "time_from")} AS kept,
+            {_naming(_meant("camera_from"), _meant("time_from"))} AS meant
+        FROM (SELECT name, {_kept_for("camera_from")}, {_kept_for("time_from")} FROM videos)) AS named
+    WHERE named.name = videos.name AND named.kept = videos.camera_from AND named.meant <> named.kept""",
     *(
-        _one_folder(
-            f"json_extract(value, '$.{part}')",
-            f"UPDATE settings SET value = json_set(value, '$.{part}', {{it}})",
-        )
-        + " AND key = 'recording'"
+        f"UPDATE settings SET value = json_set(value, '$.{part}', {_one_folder(kept)})"
+        f" WHERE key = 'recording' AND {_is_refused(kept)}"
         for part in ("time_from", "camera_from")
+        for kept in (f"json_extract(value, '$.{part}')",)
     ),
     *(
-        _one_folder(column, f"UPDATE videos SET {column} = {{it}}")
+        f"UPDATE videos SET {column} = {_one_folder(column)} WHERE {_is_refused(column)}"
         for column in ("time_from", "camera_from", "own_time_from", "own_camera_from")
     ),
 )
