@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -189,6 +190,19 @@ def test_likeness_is_on_the_scale_of_the_one_that_strangers_come_nearer_to() -> 
     assert looks.levels == pytest.approx([0.8, 0])
     found = looks.likeness(np.array([5, 7, 7]), np.array([7, 7, 9]))
     assert found[:2] == pytest.approx([1 - 0.4 / 0.2, 1]) and found[2] == -np.inf
+
+
+def test_many_pairs_are_compared_some_at_a_time() -> None:
+    """350,000 pairs in a crowd took 600 MB."""
+    vectors = np.random.default_rng(0).normal(size=(500, 256)).astype(np.float32)
+    looks = Looks.of(np.arange(500), vectors, np.zeros((0, 256), np.float32))
+    ones, others = np.divmod(np.arange(100_000), 200)
+    tracemalloc.start()
+    found = looks.likeness(ones, others)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found == pytest.approx((looks.vectors @ looks.vectors.T)[ones, others], abs=1e-5)
+    assert most < 64 << 20, "all at once they take 200 MB"
 
 
 WALKS = st.builds(

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from query_samples import FakeMatcher, make_engine, make_library
-from test_matching import DEEP, SHALLOW, FakeSource, TwoExits
+from test_matching import DEEP, SHALLOW, FakeSource, TwoExits, by_track
 
 from panorama.errors import AccuracyError, QueryError
 from panorama.query.engine import Engine
@@ -374,3 +374,29 @@ def test_nothing_is_accepted_by_what_the_time_did_not_reach(
     assert accepted(match_on_terms(matcher, replace(request, budget=budget), [])) <= complete
     if not budget.cut:
         assert accepted(match_on_terms(matcher, replace(request, budget=Ticking(99)), [])) == complete
+
+
+@pytest.mark.parametrize("keep", ["undecided", "all"])
+@pytest.mark.parametrize("looks", range(1, 6))
+@pytest.mark.parametrize("deep", [(0.9, 0.9), (0.9, 0.7), (0.7, 0.99)])
+def test_what_the_time_did_not_reach_leaves_nothing_undecided_that_is_not_so_in_the_end(
+    monkeypatch: pytest.MonkeyPatch, deep: tuple[float, float], looks: int, keep: str
+) -> None:
+    """The thing itself was among the rows of band = 'uncertain' as long as another one might be better."""
+    monkeypatch.setattr(on_terms, "FIRST_BATCH", 1)
+    request = MatchRequest(("thing",), keep=keep, min_score=0.0)
+    complete = by_track(beside_each_other((0.64, 0.62), deep).match(request))
+    budget = Ticking(looks)
+    found = match_on_terms(beside_each_other((0.64, 0.62), deep), replace(request, budget=budget), [])
+    assert by_track(found).items() <= complete.items()
+
+
+def test_without_scenes_only_what_a_better_track_may_keep_from_acceptance_is_left_out() -> None:
+    source, matcher = many_tracks(near_best=0.95)
+    source.crop_vectors[1][10:20] = np.array(unit(0.49, np.sqrt(1 - 0.49**2), 0), np.float32)
+    request = MatchRequest(("thing",), keep="undecided")
+    complete = by_track(matcher.match(request))
+    found = by_track(match_on_terms(matcher, replace(request, budget=Ticking(3)), []))
+    assert found.items() < complete.items()
+    assert {track for track, band in found.items() if band == UNCERTAIN} == set(range(10, 20))
+    assert 63 not in found and complete[63] == ACCEPTED, "of 0.949, and a better one might come"

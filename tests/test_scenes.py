@@ -352,6 +352,17 @@ def test_beyond_a_short_file_the_next_one_is_a_neighbour_too() -> None:
     def beside(*given: int, seconds: float = 3.0) -> list[int]:
         return sorted(set(chain.neighbours(np.array(given, np.int32), seconds).tolist()))
 
-    assert beside(5) == [2, 3, 4, 6] and beside(5, seconds=0) == [4, 6]
-    assert beside(1) == [2, 3, 4] and beside(6) == [5] and beside(7) == beside() == []
+    assert beside(5) == [1, 2, 3, 4, 6] and beside(5, seconds=2.9) == [2, 3, 4, 6]
+    assert beside(1) == [2, 3, 4, 5] and beside(1, seconds=2.9) == [2, 3, 4]
+    assert beside(5, seconds=0) == [4, 6] and beside(6) == [5] and beside(7) == beside() == []
     assert beside(2, 5) == [1, 2, 3, 4, 5, 6]  # the given ones may be among them
+
+
+@pytest.mark.parametrize("first", [0.1, 4.1, 7.3, 10.0])
+def test_beyond_a_file_of_just_the_seconds_asked_for_the_next_one_is_a_neighbour_too(first: float) -> None:
+    """Tracks at its two ends are still near: what was kept of one was not matched again with the other."""
+    segments, before, none = np.array([2, 3], np.int32), np.array([1, 2], np.int32), np.zeros(0, np.int64)
+    for seconds, wanted in ((3.0, [1, 2]), (3.01, [2])):
+        chain = Scenes(none, none, none, none, segments, before, np.array([first, first + seconds]))
+        assert sorted(chain.neighbours(np.array([3], np.int32), 3.0).tolist()) == wanted
+        assert sorted(chain.neighbours(np.array([1], np.int32), 3.0).tolist()) == [2, 3][: len(wanted)]

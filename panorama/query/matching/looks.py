@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from panorama.query.matching.decide import cohort_level
 from panorama.store.ascending import rows_in
 
+PAIRS = 1 << 14
+"""Pairs of vectors compared at a time: those of all pairs in a crowd would take gigabytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Looks:
@@ -47,9 +50,10 @@ class Looks:
         one, other = rows_in(self.track_ids, ones), rows_in(self.track_ids, others)
         found = np.full(len(ones), -np.inf)
         known = np.flatnonzero((one >= 0) & (other >= 0))
-        one, other = one[known], other[known]
-        cosine = np.einsum("nd,nd->n", self.vectors[one], self.vectors[other])
-        found[known] = 1 - (1 - cosine) / (1 - np.maximum(self.levels[one], self.levels[other]))
+        for pair in np.array_split(known, 1 + len(known) // PAIRS):
+            mine, theirs = one[pair], other[pair]
+            cosine = np.einsum("nd,nd->n", self.vectors[mine], self.vectors[theirs])
+            found[pair] = 1 - (1 - cosine) / (1 - np.maximum(self.levels[mine], self.levels[theirs]))
         return found
 
 

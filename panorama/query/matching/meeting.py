@@ -96,7 +96,7 @@ class Whereabouts(Protocol):
     def neighbours(self, segments: NDArray[np.int32]) -> NDArray[np.int32]:
         """Segments of the videos whose shots continue into the given ones, or continue them.
 
-        Those beyond a neighbour are included where less than NEAR_SECONDS lie between.
+        Those beyond a neighbour are included where at most NEAR_SECONDS lie between.
         """
         ...
 

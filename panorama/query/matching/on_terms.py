@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from panorama.lines import counted
 from panorama.query.matching.decide import Calibration
 from panorama.query.matching.matcher import AlbumMatcher, VectorSource
-from panorama.query.matching.matches import ACCEPTED, Matches, MatchRequest, side_by_side
+from panorama.query.matching.matches import ACCEPTED, UNCERTAIN, Matches, MatchRequest, side_by_side
 from panorama.query.matching.promises import (
     Evidence,
     account,
@@ -98,8 +98,17 @@ def _within(matcher: AlbumMatcher, request: MatchRequest, budget: Budget) -> Mat
     found = _like(matcher, source, strict).match(request)
     if request.keep == "accepted":
         return found
-    # Leave out tracks whose score and band are not those of the complete answer.
-    return found[~np.isin(found.track_id, hurried.left_out)]
+    # Leave out tracks whose score and band may not be those of the complete answer.
+    open_ = _may_change(found, matcher.rules(request.entities[0])[-1])
+    return found[~(open_ | np.isin(found.track_id, hurried.left_out))]
+
+
+def _may_change(found: Matches, rule: Calibration) -> NDArray[np.bool_]:
+    """(T,) undecided tracks that what was left out may accept or lower, by the rule of the deepest exit."""
+    # Other tracks may carry them or be better; where tracks are not compared in scenes, a strict `high` may
+    # have kept them from acceptance.
+    compared = rule.near_in_video > 0
+    return np.asarray((found.band == UNCERTAIN) & (compared | (found.score >= rule.high)))
 
 
 def _like(matcher: AlbumMatcher, source: VectorSource, calibrations: Sequence[Calibration]) -> AlbumMatcher:

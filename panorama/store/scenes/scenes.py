@@ -45,6 +45,9 @@ ALIKE_SHARE = 0.7
 GOES_ON_SHARE = 0.9
 """A shot continues if this part of the picture is the same: people have hardly moved."""
 
+ROUNDING_SECONDS = 1e-3
+"""Sums of lengths may be this much too long: a file of exactly the seconds asked for counts as such."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scenes:
@@ -89,9 +92,10 @@ class Scenes:
         """The segments that some segments continue, and those that continue one of them.
 
         Args:
-            seconds: also what these continue in turn, as long as less than this lies between.
+            seconds: also what these continue in turn, as long as no more than this lies between.
         """
         segments = np.unique(segments)
+        seconds += ROUNDING_SECONDS
         found, at, left = [segments[:0]], segments, np.full(len(segments), seconds)
         while len(at):
             row = rows_in(self.segments, at)
