@@ -18,7 +18,10 @@ What continues an accepted one need only be more like it.
 """
 
 COVERED = 0.75
-"""A track that accepted ones cover for more than this part of its time adds hardly any time to theirs."""
+"""A track that accepted ones cover for more than this part of its time adds hardly any time to theirs.
+
+The times of several are added up, also where they are the same.
+"""
 
 STRANGE = 0.4
 """Every track counts as at least so much like a stranger: not every stranger was seen."""
