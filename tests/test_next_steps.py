@@ -51,6 +51,7 @@ def test_an_error_says_what_to_write_instead(engine: Engine, sql: str, told: str
     ("sql", "parameters", "told"),
     [
         ("SELECT frames WHERE entity = NULL", None, ["entity = NULL is never true: write entity IS NULL"]),
+        ("SELECT frames WHERE entity = null", None, ["entity = NULL is never true: write entity IS NULL"]),
         ("SELECT frames WHERE entity = ?", [None], ["entity = NULL is never true: write entity IS NULL"]),
         (
             "SELECT * FROM sightings s WHERE s.video <> NULL",

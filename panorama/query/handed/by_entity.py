@@ -71,7 +71,8 @@ class ByEntity:
         request = match_request(query, run.cursor)
         videos = self._snapshot.videos.num_rows
         if not run.explained:
-            remark_entities(query, run)
+            if videos:  # without one, that alone is why nothing is found
+                remark_entities(query, run)
             if not videos or request is None or not possible(request):
                 remark_videos(query, run, videos)
         if request is None:
@@ -140,7 +141,9 @@ class ByEntity:
         request = MatchRequest(entities=names, segments=_segments(needs, run), keep="accepted")
         self._remark(request, run)
         everything = _every_moment(run.sql, self._entities)
-        if names is None and not run.explained:  # names that are not there are told by themselves
+        if (
+            names is None and not run.explained and self._snapshot.videos.num_rows
+        ):  # names that are not there are told by themselves
             remark_entities(everything, run)
         skipped = run.dry or not self._entities or not possible(request)
         matches = self._step(everything, request, run, skipped)

@@ -248,11 +248,19 @@ def _lost_shapes(names: Sequence[str], run: Run) -> list[str]:
 
 
 def remark_entities(query: Query, run: Run) -> None:
-    """Warn if nothing is registered, or if a shorthand's condition excludes the names of all entities."""
+    """Warn if nothing is registered, or if a shorthand's condition excludes the names of all entities.
+
+    What is told to be never true, as a comparison with NULL, is not told again.
+    """
     sought = any(seen.source == "known" for seen in query.every_seen())
     if query.entities:
-        see = command("entities")
-        told = [f"no entity satisfies {leaf.told or leaf.text}. See: {see}" for leaf in query.vain]
+        see, before = command("entities"), [line.lower() for line in run.warnings]
+        vain = [leaf.told or leaf.text for leaf in query.vain]
+        told = [
+            f"no entity satisfies {text}. See: {see}"
+            for text in vain
+            if not any(line.startswith(f"{text.lower()} is never true") for line in before)
+        ]
     else:
         told = [first_entity()] if sought else []
     run.warnings += [line for line in told if line not in run.warnings]
