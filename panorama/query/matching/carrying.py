@@ -5,11 +5,13 @@ These are the second and the third rule of `kinship`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from panorama.query.matching.looks import LookUp
-from panorama.query.matching.meeting import NEAR_SECONDS, Places, Whereabouts, meet, pairs
+from panorama.query.matching.meeting import GAP_SECONDS, NEAR_SECONDS, Met, Places, Whereabouts, meet, pairs
 
 LEAD = 0.3
 """What comes back is so much more like an accepted track than like a stranger, on the scale of exemplars.
@@ -54,13 +56,10 @@ def carried_on(
     elsewhere = met.elsewhere
     if len(more):
         elsewhere = elsewhere | meet(known, shot[rows], more, np.flatnonzero(left)).elsewhere
-    while True:
-        reached = np.flatnonzero(left & (met.at_place | (met.taking_over & ~elsewhere)))
-        if not len(reached):
-            return carried
-        left[reached] = False
-        carried[rows[reached]] = True
-        met = meet(known, shot[rows], reached, np.flatnonzero(left))
+    carried[rows] = _spread(
+        known, shot[rows], met, left, lambda met: met.at_place | (met.taking_over & ~elsewhere), GAP_SECONDS
+    )
+    return carried
 
 
 def carried_alike(
@@ -100,13 +99,27 @@ def carried_alike(
     left &= lead >= 0
     back = reaching[rows] & (lead >= LEAD)
     met = meet(known, shots, front, np.flatnonzero(left), NEAR_SECONDS)
-    while True:
-        reached = np.flatnonzero(left & (met.at_place | met.taking_over | (met.near & back)))
-        if not len(reached):
-            return found
+    found[rows] = _spread(
+        known, shots, met, left, lambda met: met.at_place | met.taking_over | (met.near & back), NEAR_SECONDS
+    )
+    return found
+
+
+def _spread(
+    known: Places,
+    shots: NDArray[np.intp],
+    met: Met,
+    left: NDArray[np.bool_],
+    admits: Callable[[Met], NDArray[np.bool_]],
+    seconds: float,
+) -> NDArray[np.bool_]:
+    """(T,) which of the tracks left are admitted by how they met the front, or one admitted before them."""
+    found, left = np.zeros(len(left), np.bool_), left.copy()
+    while len(reached := np.flatnonzero(left & admits(met))):
         left[reached] = False
-        found[rows[reached]] = True
-        met = meet(known, shots, reached, np.flatnonzero(left), NEAR_SECONDS)
+        found[reached] = True
+        met = meet(known, shots, reached, np.flatnonzero(left), seconds)
+    return found
 
 
 def _lead(
