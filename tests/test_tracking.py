@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.machinery import PathFinder
 
 import numpy as np
@@ -67,6 +68,25 @@ def test_another_thing_at_the_same_place_is_another_track() -> None:
     tracker.update(0, 0.0, regions((10, 10, 60, 90)), looks(RED))
     owners, _ = tracker.update(5, 0.2, regions((10, 10, 60, 90)), looks(BLUE))
     assert owners[0].local_id == 2
+
+
+@pytest.mark.parametrize(
+    ("scores", "same"),
+    [
+        ((0.9, 0.31), True),
+        ((0.9, 0.29), False),  # a thing has left, and the ground that it stood on is a faint region
+        ((0.15, 0.44), True),
+        ((0.15, 0.46), False),  # a thing has come before a faint region
+        ((0.9, 0.4, 0.26), True),  # it fades: 0.75 is the running mean
+        ((0.9, 0.4, 0.24), False),
+    ],
+)
+def test_what_is_much_fainter_or_clearer_is_another_track(scores: tuple[float, ...], same: bool) -> None:
+    tracker = Tracker()
+    for number, score in enumerate(scores):
+        box = replace(regions((10, 10, 60, 90)), scores=np.array([score], np.float32))
+        owners, _ = tracker.update(number, number * 0.2, box, looks(RED))
+    assert (owners[0].local_id == 1) == same
 
 
 def test_one_look_that_differs_does_not_change_what_a_thing_looks_like() -> None:

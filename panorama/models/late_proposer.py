@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from panorama.errors import ModelError
 from panorama.models.base import Image, Proposer
+from panorama.models.fusing import COUNTS, LEAST_SCORE, LOOKS, MOST_BOXES, SAME_IOU
 from panorama.models.late import Late, LateNet
 from panorama.models.weights import ModelFolder
 from panorama.models.zooming import CUT_SHARE, PART_WEIGHT, SPAN
@@ -43,6 +44,7 @@ class ProposalSettings:
         floor: least objectness of a region.
         max_iou: overlap (IoU) above which the weaker of two regions is dropped.
         limit: most regions per picture.
+        looks: how often the network looks at each picture, one of `fusing.COUNTS`; 1 if a recipe has none.
         zoom: from 2 on, the network also sees zoom x zoom overlapping parts of each picture, and a picture
             may have `zoom` times as many regions.
     """
@@ -51,7 +53,9 @@ class ProposalSettings:
     floor: float
     max_iou: float
     limit: int
-    zoom: int = field(default=1, repr=False)  # hidden from repr: zoom 1 keeps the hash from before zoom
+    # Hidden from repr: 1 keeps the hash from before there were several.
+    looks: int = field(default=1, repr=False)
+    zoom: int = field(default=1, repr=False)
 
     def __post_init__(self) -> None:
         if self.side < 32 or self.side % 32:
@@ -60,6 +64,9 @@ class ProposalSettings:
             raise ModelError(f"floor is in [0, 1) and max_iou in (0, 1], got {self.floor} and {self.max_iou}")
         if self.limit < 1:
             raise ModelError(f"limit is at least 1, got {self.limit}")
+        if self.looks not in COUNTS:
+            choices = ", ".join(map(str, COUNTS[:-1])) + f" or {COUNTS[-1]}"
+            raise ModelError(f"looks are {choices} for each picture, got {self.looks}")
         if self.zoom < 1:
             raise ModelError(f"zoom is at least 1, got {self.zoom}")
 
@@ -73,6 +80,7 @@ class ProposalSettings:
         try:
             given = folder.recipe["inference"]
             found = {name: given[name] for name in ("side", "floor", "max_iou", "limit")}
+            found["looks"] = given.get("looks", 1)
         except KeyError as exc:
             raise ModelError(f"the recipe of {folder.path} lacks {exc}, which a proposer needs") from exc
         except TypeError as exc:
@@ -81,13 +89,14 @@ class ProposalSettings:
                 " embeddings/proposer/recipe.toml"
             ) from exc
         for name, value in found.items():
-            whole = name in ("side", "limit")
+            whole = name in ("side", "limit", "looks")
             if not is_finite(value) or (whole and value != int(value)):
                 raise ModelError(
                     f"{name} in [inference] of the recipe of {folder.path} is a {'whole ' * whole}number, got"
                     f" {value!r}; see embeddings/proposer/recipe.toml"
                 )
-        return cls(int(found["side"]), float(found["floor"]), float(found["max_iou"]), int(found["limit"]))
+        whole_numbers = {name: int(found[name]) for name in ("side", "limit", "looks")}
+        return cls(floor=float(found["floor"]), max_iou=float(found["max_iou"]), **whole_numbers)
 
     def at_side(self, side: int, zoom: int = 1) -> ProposalSettings:
         """The same settings for pictures or parts with this longest side, rounded up to a multiple of 32."""
@@ -100,6 +109,8 @@ class ProposalSettings:
         from one processor to another.
         """
         facts: tuple[object, ...] = (CODE_VERSION, folder.sha256(), self, GREY, MAX_ENLARGE, CANDIDATES)
+        if self.looks > 1:
+            facts += (LOOKS[: self.looks], SAME_IOU, LEAST_SCORE, MOST_BOXES)
         if self.zoom > 1:
             facts += (self.zoom, SPAN, CUT_SHARE, PART_WEIGHT)
         return hashlib.sha256(repr(facts).encode()).hexdigest()

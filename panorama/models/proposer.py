@@ -16,6 +16,7 @@ from panorama.errors import BadImage, ModelError
 from panorama.models.base import Image, Proposer
 from panorama.models.device import choose_device
 from panorama.models.folded import Tensors
+from panorama.models.fusing import LEAST_SCORE, MOST_BOXES, propose_fused
 from panorama.models.late_proposer import CANDIDATES, GREY, MAX_ENLARGE, ProposalSettings
 from panorama.models.points import boxes_at
 from panorama.models.precision import Precision, choose, why_no_int8
@@ -92,15 +93,27 @@ class PanoramaProposer(Proposer):
         """
         settings = self.settings
         if settings.zoom == 1:
-            return self._propose(images)
+            return self._whole(images)
         limit = settings.limit * settings.zoom
-        return propose_zoomed(self._propose, images, settings.zoom, settings.max_iou, limit)
+        return propose_zoomed(self._whole, images, settings.zoom, settings.max_iou, limit)
 
-    def _propose(self, images: Sequence[Image]) -> list[Regions]:
-        """Regions of whole pictures; pictures with canvases of one size share batches."""
+    def _whole(self, images: Sequence[Image]) -> list[Regions]:
+        """Regions of whole pictures, from all looks."""
+        settings = self.settings
+        if settings.looks == 1:
+            return self._look(images, settings)
+
+        def look(pictures: Sequence[Image], side: int) -> list[Regions]:
+            return self._look(pictures, replace(settings, side=side, floor=LEAST_SCORE, limit=MOST_BOXES))
+
+        best = {"floor": settings.floor, "max_iou": settings.max_iou, "limit": settings.limit}
+        return propose_fused(look, images, settings.side, settings.looks, **best)
+
+    def _look(self, images: Sequence[Image], settings: ProposalSettings) -> list[Regions]:
+        """Regions of whole pictures from one look; pictures with canvases of one size share batches."""
         found: list[Regions] = [Regions.empty()] * len(images)
         by_canvas: dict[tuple[int, int], list[int]] = {}
-        fits = [fit(image, self.settings.side) for image in images]
+        fits = [fit(image, settings.side) for image in images]
         for number, (_, _, canvas) in enumerate(fits):
             by_canvas.setdefault(canvas, []).append(number)
         for (height, width), numbers in by_canvas.items():
@@ -116,7 +129,7 @@ class PanoramaProposer(Proposer):
                 for row, number in enumerate(some):
                     inner_height, inner_width, _ = fits[number]
                     true_height, true_width = images[number].shape[:2]
-                    regions = self._select(said[row], height, width)
+                    regions = _select(said[row], height, width, settings)
                     regions = regions.scaled(true_width / inner_width, true_height / inner_height)
                     found[number] = regions.clipped(true_width, true_height)
         return found
@@ -141,13 +154,14 @@ class PanoramaProposer(Proposer):
         assert isinstance(self.network, ProposerInFloats)
         return measure(self.network.net, KINDS, lambda: self.propose(images))
 
-    def _select(self, said: NDArray[np.float32], height: int, width: int) -> Regions:
-        """The best of one picture's points (N, 5) as regions in canvas pixels."""
-        scores = 1 / (1 + np.exp(-said[:, 0].clip(-80)))
-        good = np.flatnonzero(scores >= self.settings.floor)
-        best = good[np.argsort(-scores[good], kind="stable")[:CANDIDATES]]
-        regions = Regions.of(boxes_at(said[best, 1:], best, height, width), scores[best], DETECTOR)
-        return suppress(regions, self.settings.max_iou, self.settings.limit)
+
+def _select(said: NDArray[np.float32], height: int, width: int, settings: ProposalSettings) -> Regions:
+    """The best of one picture's points (N, 5) as regions in canvas pixels."""
+    scores = 1 / (1 + np.exp(-said[:, 0].clip(-80)))
+    good = np.flatnonzero(scores >= settings.floor)
+    best = good[np.argsort(-scores[good], kind="stable")[:CANDIDATES]]
+    regions = Regions.of(boxes_at(said[best, 1:], best, height, width), scores[best], DETECTOR)
+    return suppress(regions, settings.max_iou, settings.limit)
 
 
 def _network(folder: ModelFolder, precision: Precision, device: str, ranges: Ranges) -> Network:

@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 
 from panorama.regions import Regions, iou
 
+KEPT = 0.7
+"""Weight of what a running mean was when a sample is added to it."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrackerSettings:
@@ -31,6 +34,8 @@ class TrackerSettings:
             around it.
         reach: most distance, in box diagonals, between a thing and its predicted or last place.
         max_size_ratio: most growth or shrinking of a box between samples.
+        max_score_ratio: most rise or fall of a region's score against those of the track: where something
+            has left, the ground that it stood on may still be a faint region, and the next thing another.
         max_gap_seconds: a track unseen for longer has ended, unless it was seen at the last sample.
         longest_gap_seconds: even with rarer samples, a track unseen for longer has ended.
     """
@@ -41,6 +46,7 @@ class TrackerSettings:
     stood_cosine: float = 0.9
     reach: float = 1.2
     max_size_ratio: float = 2.5
+    max_score_ratio: float = 3.0
     max_gap_seconds: float = 1.0
     longest_gap_seconds: float = 10.0
 
@@ -54,6 +60,7 @@ class Track:
         frames, times, scores: of the samples in which it was seen.
         corners: x1, y1, x2, y2 of every sample, one after the other.
         last_box_xyxy: of the last sample.
+        score: running mean of the scores.
         held_until: (frame, time) up to which nothing in the picture changed since the last sample; None if
             something did.
         velocity: pixels per second in x and y. Changes of size are mostly noise of the boxes and are left
@@ -66,6 +73,7 @@ class Track:
     scores: array[float] = field(default_factory=lambda: array("f"))
     corners: array[float] = field(default_factory=lambda: array("f"))
     last_box_xyxy: list[float] = field(default_factory=list)
+    score: float = 0.0
     held_until: tuple[int, float] | None = None
     velocity: tuple[float, float] = (0.0, 0.0)
 
@@ -90,6 +98,7 @@ class Track:
             if len(self.times) > 1:
                 across, down = 0.5 * (self.velocity[0] + across), 0.5 * (self.velocity[1] + down)
             self.velocity = (across, down)
+        self.score = KEPT * self.score + (1 - KEPT) * score if self.times else score
         self._append(frame, time_seconds, box_xyxy, score)
 
     def hold(self, frame: int, time_seconds: float) -> None:
@@ -165,7 +174,7 @@ class Tracker:
         looks = np.zeros((len(self._live), appearance.shape[1]), np.float32)
         if known:
             looks[:known] = self._looks
-        weight = np.where(at < known, np.float32(0.7), np.float32(0))[:, None]
+        weight = np.where(at < known, np.float32(KEPT), np.float32(0))[:, None]
         mixed = weight * looks[at] + (1 - weight) * appearance
         norms = np.sqrt(np.einsum("nd,nd->n", mixed, mixed))[:, None]
         looks[at] = mixed / np.maximum(norms, np.float32(1e-6))
@@ -196,24 +205,31 @@ class Tracker:
         self, time_seconds: float, regions: Regions, appearance: NDArray[np.float32]
     ) -> dict[int, int]:
         """Assign regions to live tracks: number of the region -> place of its track."""
-        known = [(*t.last_box_xyxy, *t.shift(time_seconds), t.held_until is not None) for t in self._live]
-        state = np.array(known, np.float32)  # (T, 7)
+        known = [
+            (*t.last_box_xyxy, *t.shift(time_seconds), t.held_until is not None, t.score) for t in self._live
+        ]
+        state = np.array(known, np.float32)  # (T, 8)
         last, shifts = state[:, :4], state[:, 4:6]
         predicted = last + np.concatenate([shifts, shifts], axis=1)  # (T, 4)
         places = np.concatenate([predicted, last])  # (2T, 4): one call for both, as call overhead dominates
         overlap = _either(np.maximum, iou(places, regions.boxes_xyxy))  # (T, N)
         cosine = self._looks @ appearance.T  # (T, N)
         # A thing that stood still and is seen again must look the same: often something else has come by.
-        stood = state[:, 6:] > 0  # (T, 1)
+        stood = state[:, 6:7] > 0  # (T, 1)
         jump = np.where(stood, self.settings.stood_cosine, self.settings.jump_cosine)
         least = np.where(stood, self.settings.stood_cosine, self.settings.min_cosine)
         sure = (overlap >= self.settings.sure_iou) & (cosine >= jump)
         near = self._within_reach(places, last, regions.boxes_xyxy) & (cosine >= least)
-        good = sure | near
+        good = (sure | near) & self._as_clear(state[:, 7:], regions.scores)
         # An impossible pair gains 0, like no pair. With less, the solver gives up good pairs to avoid it.
         gain = np.where(good, overlap + 0.5 * cosine, 0.0)
         rows, columns = _assignment()(-gain)
         return {c: r for r, c in zip(rows.tolist(), columns.tolist(), strict=True) if good[r, c]}
+
+    def _as_clear(self, before: NDArray[np.float32], scores: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """(T, N) whether scores (N,) are near enough to those of the tracks before (T, 1)."""
+        most = np.float32(self.settings.max_score_ratio)
+        return np.asarray((scores * most >= before) & (scores <= before * most))
 
     def _within_reach(
         self, places: NDArray[np.float32], last: NDArray[np.float32], boxes: NDArray[np.float32]
