@@ -106,8 +106,15 @@ class PanoramaProposer(Proposer):
         def look(pictures: Sequence[Image], side: int) -> list[Regions]:
             return self._look(pictures, replace(settings, side=side, floor=LEAST_SCORE, limit=MOST_BOXES))
 
-        best = {"floor": settings.floor, "max_iou": settings.max_iou, "limit": settings.limit}
-        return propose_fused(look, images, settings.side, settings.looks, **best)
+        return propose_fused(
+            look,
+            images,
+            settings.side,
+            settings.looks,
+            floor=settings.floor,
+            max_iou=settings.max_iou,
+            limit=settings.limit,
+        )
 
     def _look(self, images: Sequence[Image], settings: ProposalSettings) -> list[Regions]:
         """Regions of whole pictures from one look; pictures with canvases of one size share batches."""
