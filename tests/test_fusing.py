@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,8 +13,9 @@ import pytest
 
 from panorama.errors import ModelError
 from panorama.models.base import Image
-from panorama.models.fusing import COUNTS, LOOKS, SAME_IOU, fuse, propose_fused
-from panorama.models.proposer import ProposalSettings, load_proposer
+from panorama.models.fusing import COUNTS, LEAST_SCORE, LOOKS, SAME_IOU, fuse, propose_fused
+from panorama.models.late_proposer import CANDIDATES, CODE_VERSION, GREY, MAX_ENLARGE
+from panorama.models.proposer import PanoramaProposer, ProposalSettings, load_proposer
 from panorama.models.weights import open_model
 from panorama.regions import DETECTOR, Regions, iou
 
@@ -44,10 +47,12 @@ def test_of_one_look_only_its_best_box_counts_and_the_others_go_with_it() -> Non
 
 
 def test_boxes_that_overlap_less_stay_two_things() -> None:
-    first, second = (0.0, 0.0, 100.0, 100.0), (30.0, 0.0, 130.0, 100.0)
-    assert iou(np.array([first]), np.array([second]))[0, 0] < SAME_IOU
-    fused = fuse([regions((*first, 0.9)), regions((*second, 0.8))], 0.05)
-    assert fused.scores.tolist() == pytest.approx([0.45, 0.4])
+    first = (0.0, 0.0, 100.0, 100.0)
+    for shift, together in ((30.0, False), (28.0, True)):
+        second = (shift, 0.0, shift + 100, 100.0)
+        assert (iou(np.array([first]), np.array([second]))[0, 0] >= SAME_IOU) == together
+        fused = fuse([regions((*first, 0.9)), regions((*second, 0.8))], 0.05)
+        assert fused.scores.tolist() == pytest.approx([0.85] if together else [0.45, 0.4])
 
 
 def propose_bright(images: Sequence[Image], side: int) -> list[Regions]:
@@ -109,12 +114,21 @@ def test_the_wide_proposer_looks_four_times_and_the_default_once() -> None:
     assert load_proposer().settings.looks == 1
 
 
-def test_one_look_keeps_the_hash_from_before_and_several_have_their_own() -> None:
+def test_one_look_keeps_the_hash_from_before_and_several_have_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     folder = open_model("proposer", "proposer")
     settings = ProposalSettings.of(folder)
-    assert "looks" not in repr(settings) and settings.looks == 1
-    hashes = {replace(settings, looks=count).hash(folder) for count in COUNTS}
-    assert len(hashes) == len(COUNTS) and settings.hash(folder) in hashes
+    shown = f"ProposalSettings(side={settings.side}, floor={settings.floor}, max_iou={settings.max_iou}, "
+    facts = (CODE_VERSION, folder.sha256(), shown + f"limit={settings.limit})", GREY, MAX_ENLARGE, CANDIDATES)
+    before = hashlib.sha256(repr(facts).replace(repr(facts[2]), facts[2]).encode()).hexdigest()
+    hashes = [replace(settings, looks=count).hash(folder) for count in COUNTS]
+    assert hashes[0] == before and len(set(hashes)) == len(COUNTS)
+    for name in ("SAME_IOU", "LEAST_SCORE", "MOST_BOXES"):
+        with monkeypatch.context() as changed:
+            changed.setattr(f"panorama.models.late_proposer.{name}", 0.7)
+            now = [replace(settings, looks=count).hash(folder) for count in COUNTS]
+        assert [one == other for one, other in zip(now, hashes, strict=True)] == [True, False, False]
 
 
 @pytest.mark.parametrize(("looks", "told"), [(3, "looks are 1, 2 or 4"), (2.5, "looks .* whole number")])
@@ -137,7 +151,54 @@ def test_what_the_wide_proposer_finds_is_the_same_in_a_mirror() -> None:
     back[:, [0, 2]] = 416 - mirrored.boxes_xyxy[:, [2, 0]]
     clear = plain.scores > 0.3
     assert clear.any() and (iou(plain.boxes_xyxy[clear], back).max(1) > 0.99).all()
-    once = replace(wide.settings, looks=1, floor=0.3)
-    (single,) = wide._look([image], once)
-    (turned,) = wide._look([np.ascontiguousarray(image[:, ::-1])], once)
-    assert abs(len(single) - len(turned)) + float(np.abs(single.scores[:2] - turned.scores[:2]).max()) > 1e-3
+
+
+class OneBox:
+    """A network that sees the same box on every picture, and notes how large pictures were.
+
+    Attributes:
+        score: of the box in pictures with a long side of 416 pixels; in others it is 0.5.
+        sides: long side of every picture that it saw.
+    """
+
+    def __init__(self, score: float) -> None:
+        self.score = score
+        self.sides: list[int] = []
+
+    def __call__(self, pictures: np.ndarray) -> np.ndarray:
+        side = max(pictures.shape[1:3])
+        self.sides += [side] * len(pictures)
+        points = sum((pictures.shape[1] // step) * (pictures.shape[2] // step) for step in (8, 16, 32))
+        said = np.zeros((len(pictures), points, 5), np.float32)
+        score = self.score if side == 416 else 0.5
+        said[:, :, 0] = -80
+        said[:, -1, 0] = np.log(score / (1 - score))  # the last point is in the lower right corner
+        return said
+
+
+def wide_with(network: OneBox) -> PanoramaProposer:
+    wide = copy.copy(load_proposer("proposer-wide"))
+    wide.network = network  # type: ignore[assignment]
+    return wide
+
+
+def test_what_one_look_hardly_sees_counts_in_the_mean() -> None:
+    """In the other looks the box is mirrored, so that each pair of looks has two boxes of half the score."""
+    wide = wide_with(OneBox(0.03))
+    assert LEAST_SCORE < 0.03 < wide.settings.floor < 0.5 / 4
+    (found,) = wide.propose([np.zeros((416, 416, 3), np.uint8)])
+    large, small = 0.5 / 4, 0.03 / 4
+    assert found.scores.tolist() in (
+        pytest.approx([large, large]),  # boxes of both sizes lie apart
+        pytest.approx([large + small, large + small]),
+    )
+
+
+@pytest.mark.parametrize("zoom", [1, 2])
+def test_other_sides_and_parts_are_looked_at_as_often(zoom: int) -> None:
+    network = OneBox(0.5)
+    other = wide_with(network).at_side(320, zoom)
+    assert other.settings.looks == 4
+    other.propose([np.zeros((640, 640, 3), np.uint8)])
+    pictures = 1 if zoom == 1 else 1 + zoom * zoom
+    assert sorted(network.sides) == [320] * 2 * pictures + [384] * 2 * pictures

@@ -41,6 +41,8 @@ from panorama.models.weights import read_recipe
             {"cycles": {"to_step": 4}},
             r"the recipe has \[\[training.cycles\]\] as a list of",
         ),
+        ("inference", {"looks": 3}, "looks are 1, 2 or 4 for each picture, got 3"),
+        ("inference", {"floor": "low"}, r"floor in \[inference\] of the recipe is a number, got 'low'"),
     ],
 )
 def test_a_recipe_that_no_training_could_follow_is_refused_before_any_work(

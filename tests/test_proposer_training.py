@@ -59,6 +59,7 @@ def tiny_recipe() -> dict[str, Any]:
         "phase": phases,
         "network": {"widths": [8, 8, 16, 16, 16], "depths": [1, 1, 1, 1], "pyramid": 16},
         "training": training,
+        "inference": {"side": 64, "floor": 0.05, "max_iou": 0.5, "limit": 32},
     }
 
 

@@ -6,9 +6,9 @@ Indexing first decides whether a video needs indexing at all; for that it needs 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from panorama.errors import ModelError
 from panorama.models.base import Image, Proposer
@@ -32,7 +32,7 @@ MAX_ENLARGE = 4.0
 """Largest enlargement: a picture smaller than a quarter of the input gains nothing from more."""
 
 CANDIDATES = 160
-"""Points kept before suppression, several for each region that may remain."""
+"""Points kept before suppression; of one look, several for each region that may remain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,31 +72,35 @@ class ProposalSettings:
 
     @classmethod
     def of(cls, folder: ModelFolder) -> ProposalSettings:
-        """The settings of a recipe, at zoom 1.
+        """The settings of a folder's recipe, at zoom 1; see `read`."""
+        return cls.read(folder.recipe, f"the recipe of {folder.path}")
+
+    @classmethod
+    def read(cls, recipe: Mapping[str, Any], what: str) -> ProposalSettings:
+        """The settings of a recipe, at zoom 1; `what` names it in error messages.
 
         Raises:
             ModelError: the recipe lacks one, or one is not a number in its range.
         """
         try:
-            given = folder.recipe["inference"]
+            given = recipe["inference"]
             found = {name: given[name] for name in ("side", "floor", "max_iou", "limit")}
             found["looks"] = given.get("looks", 1)
         except KeyError as exc:
-            raise ModelError(f"the recipe of {folder.path} lacks {exc}, which a proposer needs") from exc
+            raise ModelError(f"{what} lacks {exc}, which a proposer needs") from exc
         except TypeError as exc:
             raise ModelError(
-                f"inference in the recipe of {folder.path} is a table, got {given!r}; see"
-                " embeddings/proposer/recipe.toml"
+                f"inference in {what} is a table, got {given!r}; see embeddings/proposer/recipe.toml"
             ) from exc
         for name, value in found.items():
-            whole = name in ("side", "limit", "looks")
-            if not is_finite(value) or (whole and value != int(value)):
+            is_count = name in ("side", "limit", "looks")
+            if not is_finite(value) or (is_count and value != int(value)):
                 raise ModelError(
-                    f"{name} in [inference] of the recipe of {folder.path} is a {'whole ' * whole}number, got"
-                    f" {value!r}; see embeddings/proposer/recipe.toml"
+                    f"{name} in [inference] of {what} is a {'whole ' * is_count}number, got {value!r}; see"
+                    " embeddings/proposer-wide/recipe.toml"
                 )
-        whole_numbers = {name: int(found[name]) for name in ("side", "limit", "looks")}
-        return cls(floor=float(found["floor"]), max_iou=float(found["max_iou"]), **whole_numbers)
+        counts = {name: int(found[name]) for name in ("side", "limit", "looks")}
+        return cls(floor=float(found["floor"]), max_iou=float(found["max_iou"]), **counts)
 
     def at_side(self, side: int, zoom: int = 1) -> ProposalSettings:
         """The same settings for pictures or parts with this longest side, rounded up to a multiple of 32."""

@@ -155,7 +155,7 @@ class PanoramaProposer(Proposer):
         self.network.rest_by(rest)
 
     def ranges(self, images: Sequence[Image]) -> Ranges:
-        """The largest value of each layer over some pictures; needs a floating-point network."""
+        """The largest value of each layer over all looks at some pictures; needs a floating-point network."""
         from panorama.models.proposer_floats import KINDS, ProposerInFloats
 
         assert isinstance(self.network, ProposerInFloats)

@@ -34,8 +34,9 @@ class TrackerSettings:
             around it.
         reach: most distance, in box diagonals, between a thing and its predicted or last place.
         max_size_ratio: most growth or shrinking of a box between samples.
-        max_score_ratio: most rise or fall of a region's score against those of the track: where something
-            has left, the ground that it stood on may still be a faint region, and the next thing another.
+        max_score_ratio: most rise or fall of a region's score against the track's. Where something has left,
+            the ground that it stood on may still be a faint region, and the next thing another. Scores of
+            the proposer and of motion are compared as they are, so a track seldom goes from one to the other.
         max_gap_seconds: a track unseen for longer has ended, unless it was seen at the last sample.
         longest_gap_seconds: even with rarer samples, a track unseen for longer has ended.
     """
@@ -60,7 +61,7 @@ class Track:
         frames, times, scores: of the samples in which it was seen.
         corners: x1, y1, x2, y2 of every sample, one after the other.
         last_box_xyxy: of the last sample.
-        score: running mean of the scores.
+        score: running mean of the scores, of the proposer's regions and of moving ones.
         held_until: (frame, time) up to which nothing in the picture changed since the last sample; None if
             something did.
         velocity: pixels per second in x and y. Changes of size are mostly noise of the boxes and are left

@@ -12,7 +12,7 @@ from panorama.indexing.settings import IngestSettings
 RATES = (1.0, 2.0, 3.0, 5.0, 7.0, 10.0)
 SIDES = (256, 320, 416)
 CROPS = (2, 4)
-"""The grid. The proposer was trained at its largest side; a larger one is slower and not better."""
+"""The grid. The proposer was trained at its largest side; a look at a larger one is slower, not better."""
 
 DENSEST = IngestSettings(max(RATES), crops_per_track=max(CROPS), proposal_side=max(SIDES))
 SPARSEST = replace(DENSEST, samples_per_second=min(RATES))

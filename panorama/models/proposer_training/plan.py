@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from panorama.errors import ModelError
+from panorama.models.late_proposer import ProposalSettings
 from panorama.models.proposer_shape import Shape
 from panorama.models.training.entries import MOST_WHOLE, Entry, check_entries, number_from, short, whole_from
 from panorama.models.training.optimise import rate_at
@@ -92,8 +93,8 @@ def check_plan(plan: Mapping[str, Any], what: str) -> None:
     """Check, before any work, that a recipe is complete; `what` names it in error messages.
 
     Raises:
-        ModelError: a table or an entry is missing, the network's shape is impossible, or cycles or phases do
-            not follow each other.
+        ModelError: a table or an entry is missing, the network's shape or the settings of inference are
+            impossible, or cycles or phases do not follow each other.
     """
     for table, names in PLAN.items():
         held = plan.get(table)
@@ -104,6 +105,7 @@ def check_plan(plan: Mapping[str, Any], what: str) -> None:
     for table, allowed in ENTRIES.items():
         check_entries(plan[table], allowed, f"[{table}] of {what}")
     Shape.of(plan, what)
+    ProposalSettings.read(plan, what)  # the model that is made is judged with them
     _check_cycles(plan["training"]["cycles"], what)
     _check_phases(plan["phase"], what)
 
