@@ -181,12 +181,14 @@ def test_failures_are_drawn_where_the_truth_is_elsewhere(bench, fake_proposer, t
             "visible": {"both.mp4": [[0, FRAMES - 1]]}, "ignore": {}, "boxes": {"both.mp4": {"0": box}},
         }  # fmt: skip
     (tmp_path / "truth.json").write_text(json.dumps(truth), encoding="utf-8")
-    for model in ("proposer", "panoramanet"):
+    models = ("proposer", "proposer-wide", "panoramanet")
+    for model in models:
         (tmp_path / model).mkdir()
-    monkeypatch.setattr("panorama.models.proposer.load_proposer", lambda: fake_proposer)
+    monkeypatch.setattr("panorama.models.proposer.load_proposer", lambda name: fake_proposer)
     out = bench("failures", tmp_path, "--out", tmp_path)
-    assert "of 2 boxes, by entity and clip, 1 have frames" in out
-    for model in ("proposer", "panoramanet"):
+    for name in models[:2]:
+        assert f"{name}: of 2 boxes, by entity and clip, 1 have frames" in out
+    for model in models:
         sheet = cv2.imread(str(tmp_path / model / "failures.jpg"))
         assert sheet.std() > 10 and sheet.shape[1] > 4 * 200
 

@@ -3,10 +3,10 @@
     python data/render.py SAMPLE
     python tests/bench/failures.py SAMPLE --out embeddings
 
-Writes OUT/proposer/failures.jpg and OUT/panoramanet/failures.jpg. A tile is a frame, cropped around its
-things.
+Writes failures.jpg into OUT/proposer, OUT/proposer-wide and OUT/panoramanet. A tile is a frame, cropped around
+its things.
 
-- Proposer: for every entity and clip, frames in which none of the 20 best regions overlaps its visible box by
+- Proposers: for every entity and clip, frames in which none of the 20 best regions overlaps its visible box by
   0.5 (every sixth frame is examined). Red is the truth, yellow the closest region.
 - Embedder, with the album and its look-alikes and default settings: answers without the entity (yellow), and
   stretches that show the entity but were not returned (red). One tile per stretch, the longest first.
@@ -30,6 +30,7 @@ import panorama
 from panorama.library import Library
 from panorama.models.base import Image
 from panorama.models.proposer import load_proposer
+from panorama.models.registry import proposer_names
 from panorama.regions import iou
 from panorama.video import open_video
 
@@ -61,9 +62,9 @@ def frames_of(path: Path, numbers: set[int]) -> dict[int, Image]:
         return {frame.index: frame.rgb() for frame in reader.frames() if frame.index in numbers}
 
 
-def missed_regions(sample: Path, truth: dict[str, Any]) -> tuple[list[Mistake], int]:
-    """What the proposer misses: the worst frame of every entity and clip; how many boxes were looked for."""
-    proposer = load_proposer()
+def missed_regions(sample: Path, truth: dict[str, Any], name: str) -> tuple[list[Mistake], int]:
+    """What a proposer misses: the worst frame of every entity and clip; how many boxes were looked for."""
+    proposer = load_proposer(name)
     asked = 0
     worst: dict[tuple[str, str], Mistake] = {}
     wanted: dict[str, list[tuple[str, int, Box]]] = {}
@@ -128,7 +129,9 @@ def _stretches(keys: set[tuple[str, int]]) -> list[list[tuple[str, int]]]:
 
 
 def draw(mistakes: Sequence[Mistake], sample: Path, out: Path) -> None:
-    """The tiles in rows, written as a JPEG."""
+    """The tiles in rows, written as a JPEG; nothing without a mistake."""
+    if not mistakes:
+        return
     tiles = [tile(m, frames_of(sample / "archive" / m.video, {m.frame})[m.frame]) for m in mistakes[:MOST]]
     blank = np.full_like(tiles[0], 255)
     tiles += [blank] * (-len(tiles) % COLUMNS)
@@ -171,9 +174,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     truth = json.loads((arguments.sample / "truth.json").read_text(encoding="utf-8"))
-    mistakes, asked = missed_regions(arguments.sample, truth)
-    print(f"proposer: of {asked} boxes, by entity and clip, {len(mistakes)} have frames without a region")
-    draw(mistakes, arguments.sample, arguments.out / "proposer" / "failures.jpg")
+    for name in proposer_names():
+        mistakes, asked = missed_regions(arguments.sample, truth, name)
+        print(f"{name}: of {asked} boxes, by entity and clip, {len(mistakes)} have frames without a region")
+        draw(mistakes, arguments.sample, arguments.out / name / "failures.jpg")
     with (
         tempfile.TemporaryDirectory() as folder,
         panorama.open(Path(folder) / "library", create=True) as library,
