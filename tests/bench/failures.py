@@ -3,11 +3,11 @@
     python data/render.py SAMPLE
     python tests/bench/failures.py SAMPLE --out embeddings
 
-Writes failures.jpg into OUT/proposer, OUT/proposer-wide and OUT/panoramanet. A tile is a frame, cropped around
-its things.
+Writes failures.jpg into OUT/proposer, OUT/proposer-wide and OUT/panoramanet. A tile is a frame, cropped
+around its things.
 
-- Proposers: for every entity and clip, frames in which none of the 20 best regions overlaps its visible box by
-  0.5 (every sixth frame is examined). Red is the truth, yellow the closest region.
+- Proposers: for every entity and clip, frames in which none of the 20 best regions overlaps its visible box
+  by 0.5 (every sixth frame is examined). Red is the truth, yellow the closest region.
 - Embedder, with the album and its look-alikes and default settings: answers without the entity (yellow), and
   stretches that show the entity but were not returned (red). One tile per stretch, the longest first.
 """
