@@ -153,16 +153,16 @@ def test_what_the_wide_proposer_finds_is_the_same_in_a_mirror() -> None:
     assert clear.any() and (iou(plain.boxes_xyxy[clear], back).max(1) > 0.99).all()
 
 
-class OneBox:
-    """A network that sees the same box on every picture, and notes how large pictures were.
+class TwoBoxes:
+    """A network that sees the whole picture and a strip at its bottom, which are the same in a mirror.
 
     Attributes:
-        score: of the box in pictures with a long side of 416 pixels; in others it is 0.5.
+        usual, larger: scores of the two in pictures with a long side of 416 pixels, and in others.
         sides: long side of every picture that it saw.
     """
 
-    def __init__(self, score: float) -> None:
-        self.score = score
+    def __init__(self, usual: tuple[float, float], larger: tuple[float, float]) -> None:
+        self.usual, self.larger = usual, larger
         self.sides: list[int] = []
 
     def __call__(self, pictures: np.ndarray) -> np.ndarray:
@@ -170,33 +170,40 @@ class OneBox:
         self.sides += [side] * len(pictures)
         points = sum((pictures.shape[1] // step) * (pictures.shape[2] // step) for step in (8, 16, 32))
         said = np.zeros((len(pictures), points, 5), np.float32)
-        score = self.score if side == 416 else 0.5
         said[:, :, 0] = -80
-        said[:, -1, 0] = np.log(score / (1 - score))  # the last point is in the lower right corner
+        scores = np.array(self.usual if side == 416 else self.larger)
+        said[:, -2:, 0] = np.log(scores / (1 - scores))
+        far = np.log(50)  # in strides of 32 pixels, beyond every edge
+        said[:, -2, 1:] = far
+        said[:, -1, 1:] = far, 0, far, far  # one stride up from the centre of the lowest row
         return said
 
 
-def wide_with(network: OneBox) -> PanoramaProposer:
+def wide_with(network: TwoBoxes, limit: int = 32) -> PanoramaProposer:
     wide = copy.copy(load_proposer("proposer-wide"))
+    wide.settings = replace(wide.settings, limit=limit)
     wide.network = network  # type: ignore[assignment]
     return wide
 
 
 def test_what_one_look_hardly_sees_counts_in_the_mean() -> None:
-    """In the other looks the box is mirrored, so that each pair of looks has two boxes of half the score."""
-    wide = wide_with(OneBox(0.03))
-    assert LEAST_SCORE < 0.03 < wide.settings.floor < 0.5 / 4
+    wide = wide_with(TwoBoxes((0.03, 0.01), (0.5, 0.01)))
+    assert 0.01 < LEAST_SCORE < 0.03 < wide.settings.floor
     (found,) = wide.propose([np.zeros((416, 416, 3), np.uint8)])
-    large, small = 0.5 / 4, 0.03 / 4
-    assert found.scores.tolist() in (
-        pytest.approx([large, large]),  # boxes of both sizes lie apart
-        pytest.approx([large + small, large + small]),
-    )
+    assert found.scores.tolist() == pytest.approx([(0.03 + 0.5) / 2])
+    np.testing.assert_allclose(found.boxes_xyxy, [[0, 0, 416, 416]], atol=1e-3)
+
+
+def test_the_limit_holds_for_what_the_looks_agree_on_not_for_each_of_them() -> None:
+    """Each look has another best box."""
+    wide = wide_with(TwoBoxes((0.6, 0.5), (0.1, 0.9)), limit=1)
+    (found,) = wide.propose([np.zeros((416, 416, 3), np.uint8)])
+    assert found.scores.tolist() == pytest.approx([0.7]) and found.boxes_xyxy[0, 1] > 350
 
 
 @pytest.mark.parametrize("zoom", [1, 2])
 def test_other_sides_and_parts_are_looked_at_as_often(zoom: int) -> None:
-    network = OneBox(0.5)
+    network = TwoBoxes((0.5, 0.4), (0.5, 0.4))
     other = wide_with(network).at_side(320, zoom)
     assert other.settings.looks == 4
     other.propose([np.zeros((640, 640, 3), np.uint8)])
