@@ -175,7 +175,7 @@ class TwoBoxes:
         said[:, -2:, 0] = np.log(scores / (1 - scores))
         far = np.log(50)  # in strides of 32 pixels, beyond every edge
         said[:, -2, 1:] = far
-        said[:, -1, 1:] = far, 0, far, far  # one stride up from the centre of the lowest row
+        said[:, -1, 1:] = far, 0, far, 0  # one stride up and down from the centre of the lowest row
         return said
 
 
