@@ -73,7 +73,13 @@ def propose_fused(
         max_iou: overlap (IoU) above which the weaker of two regions is dropped.
         limit: most regions of one picture.
     """
-    looks = [_look(propose, images, side, look) for look in LOOKS[:count]]
+    turned = [np.ascontiguousarray(image[:, ::-1]) for image in images] if count > 1 else []
+    looks: list[list[Regions]] = []
+    for look in LOOKS[:count]:
+        found = propose(turned if look.mirrored else images, round(side * look.enlarged / STEP) * STEP)
+        if look.mirrored:
+            found = [_mirrored(one, image.shape[1]) for one, image in zip(found, images, strict=True)]
+        looks.append(found)
     return [suppress(fuse(several, floor), max_iou, limit) for several in zip(*looks, strict=True)]
 
 
@@ -113,15 +119,7 @@ def fuse(several: Sequence[Regions], floor: float) -> Regions:
     return regions[regions.scores >= floor]
 
 
-def _look(propose: Propose, images: Sequence[Image], side: int, look: Look) -> list[Regions]:
-    """What one look finds, in the pixels of the picture as it is."""
-    at = round(side * look.enlarged / STEP) * STEP
-    if not look.mirrored:
-        return propose(images, at)
-    found = propose([np.ascontiguousarray(image[:, ::-1]) for image in images], at)
-    return [_mirrored(one, image.shape[1]) for one, image in zip(found, images, strict=True)]
-
-
 def _mirrored(regions: Regions, width: int) -> Regions:
+    """Regions of a mirrored picture of this width in the picture as it is."""
     x1, y1, x2, y2 = regions.boxes_xyxy.T
     return Regions(np.stack([width - x2, y1, width - x1, y2], 1), regions.scores, regions.sources)
