@@ -390,11 +390,22 @@ def test_a_processor_without_fast_products_of_bytes_falls_back(monkeypatch: pyte
     assert why_no_int8() == "this processor has no fast 8-bit products (FP32)"
 
 
-def test_measuring_keeps_the_largest_value_of_all_batches() -> None:
+def test_a_range_covers_the_largest_values_of_nearly_all_pictures_however_they_are_batched() -> None:
     net = nn.Sequential(nn.ReLU(), nn.ReLU())
-    batches = [torch.tensor([[1.0, -9.0]]), torch.tensor([[7.0, 2.0]]), torch.tensor([[3.0, 0.0]])]
-    found = measure(net, (nn.ReLU,), lambda: [net(batch) for batch in batches])
-    assert found == {"0": 7.0, "0:in": 7.0, "1": 7.0, "1:in": 7.0}
+    pictures = torch.tensor([[number, -9.0, number / 2] for number in range(1, 20)] + [[1000.0, 0.0, 0.0]])
+    for size in (1, 7, 20):
+        found = measure(net, (nn.ReLU,), lambda size=size: [net(batch) for batch in pictures.split(size)])
+        assert set(found) == {"0", "0:in", "1", "1:in"}
+        # 19 of 20 pictures lie at or below 19; the odd one does not set the range.
+        assert list(found.values()) == pytest.approx([19 + 0.05 * (1000 - 19)] * 4)
+
+
+def test_of_a_picture_the_range_leaves_out_its_few_largest_values() -> None:
+    values = torch.arange(1.0, 40_001.0)[None]
+    assert measure(nn.Sequential(nn.ReLU()), (nn.ReLU,), lambda: None) == {}
+    net = nn.Sequential(nn.ReLU())
+    # The four largest make up a share of 1e-4; the smallest of these is the range.
+    assert measure(net, (nn.ReLU,), lambda: net(values)) == {"0": 39_997.0, "0:in": 39_997.0}
 
 
 @pytest.mark.slow

@@ -30,10 +30,13 @@ if TYPE_CHECKING:
 RANGES = "ranges.json"
 
 BEYOND = 1e-4
-"""Share of a batch's values that may exceed the range: covering outliers would cost the rest accuracy."""
+"""Share of a picture's values that may exceed the range: covering outliers would cost the rest accuracy."""
+
+COVERED = 0.95
+"""Share of the pictures whose values the range covers so far: one odd picture would set it for all."""
 
 Ranges = dict[str, float]
-"""Name of a layer -> its largest output; with ':in' appended, its largest input."""
+"""Name of a layer -> its largest output (see `measure`); with ':in' appended, its largest input."""
 
 
 def ranges_for(folder: ModelFolder, precision: str | None) -> tuple[Ranges, str]:
@@ -87,17 +90,21 @@ def write_ranges(folder: ModelFolder, largest: Ranges) -> Path:
 
 
 def measure(network: nn.Module, kinds: tuple[type[nn.Module], ...], run: Callable[[], object]) -> Ranges:
-    """The largest input and output (see `BEYOND`) of each layer of these kinds while `run` feeds the net."""
+    """The range of the input and output of each layer of these kinds while `run` feeds the network.
+
+    Of each picture it is the value that a share `BEYOND` of its values reach or exceed; of all pictures, the
+    quantile `COVERED` of these. Batches (B, ...) are taken apart, so their size makes no difference.
+    """
     import torch  # takes seconds; reading the file does not need it
 
-    largest: Ranges = {}
+    tops: dict[str, list[float]] = {}
     hooks = []
     for name, module in network.named_modules():
         if isinstance(module, kinds):
 
             def note(_: nn.Module, given: tuple[Tensor], output: Tensor, name: str = name) -> None:
                 for key, value in ((name, output), (f"{name}:in", given[0])):
-                    largest[key] = max(largest.get(key, 1e-6), _top(value))
+                    tops.setdefault(key, []).extend(_tops(value))
 
             hooks.append(module.register_forward_hook(note))
     try:
@@ -106,7 +113,7 @@ def measure(network: nn.Module, kinds: tuple[type[nn.Module], ...], run: Callabl
     finally:
         for hook in hooks:
             hook.remove()
-    return largest
+    return {name: max(1e-6, float(np.quantile(found, COVERED))) for name, found in tops.items()}
 
 
 def rest_between(network: nn.Module, kinds: tuple[type[nn.Module], ...], rest: Callable[[], None]) -> None:
@@ -116,10 +123,11 @@ def rest_between(network: nn.Module, kinds: tuple[type[nn.Module], ...], rest: C
             module.register_forward_pre_hook(lambda _module, _given: rest())
 
 
-def _top(values: Tensor) -> float:
-    """The value that a share `BEYOND` of all values reaches or exceeds."""
-    count = max(1, int(values.numel() * BEYOND))
-    return float(values.float().flatten().topk(count).values[-1])
+def _tops(values: Tensor) -> list[float]:
+    """For each picture of a batch, the value that a share `BEYOND` of its values reach or exceed."""
+    flat = values.float().flatten(1)
+    count = max(1, int(flat.shape[1] * BEYOND))
+    return [float(top) for top in flat.topk(count).values[:, -1]]
 
 
 def _pictures(paths: Sequence[str], limit: int) -> list[Path]:
