@@ -189,7 +189,7 @@ def _train_proposer(
 ) -> dict[str, float]:
     from panorama.models.proposer import load_proposer
     from panorama.models.proposer_training.evaluate import report
-    from panorama.models.proposer_training.export import export_model
+    from panorama.models.proposer_training.export import export_model, measure_ranges
     from panorama.models.proposer_training.loop import train
 
     given = [n for n in ("steps", "seed", "minutes") if getattr(options, n) is not None]
@@ -203,5 +203,6 @@ def _train_proposer(
     folder = next(iter(data.values()))
     train(plan, folder, out, options.resume, device=options.device, say=say)
     model = export_model(out, text)
+    measure_ranges(model, folder, options.device)
     found = report(folder, load_proposer(str(model)).propose)
     return {name: float(value) for name, value in found.items() if isinstance(value, (int, float))}

@@ -37,7 +37,9 @@ from panorama.models.proposer_training.sources import (
     Store,
 )
 from panorama.models.proposer_training.teachers import TAP_WIDTHS
+from panorama.models.ranges import read_ranges
 from panorama.models.training.begun import read_metadata
+from panorama.models.weights import open_model
 from panorama.training import TrainingOptions, train_recipe
 
 STORE = {"seed": 0, "scene_side": 64, "cutout_side": 48, "frames_a_clip": 1, "garments": 1, "objects": 1}
@@ -348,6 +350,7 @@ def test_the_model_has_the_recipe_that_its_training_began_with(
     monkeypatch.setattr("panorama.models.proposer.load_proposer", lambda name: tiny_batch)
     monkeypatch.setattr(tiny_batch, "propose", None, raising=False)
     monkeypatch.setattr("panorama.models.proposer_training.evaluate.report", lambda *given: {"recall": 1})
+    monkeypatch.setattr("panorama.models.proposer_training.export.measure_ranges", lambda *given: None)
     assert train_recipe(path, {"a": tmp_path}, tmp_path / "out", TrainingOptions()) == {"recall": 1.0}
     assert (tmp_path / "out/model/recipe.toml").read_text().startswith("# this one\n")
 
@@ -410,7 +413,10 @@ def test_one_command_builds_the_cache_trains_and_exports(footage: Path, tmp_path
     command += ["--out", str(tmp_path / "run"), "--recipe", str(tmp_path / "recipe.toml"), "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    assert len(load_proposer(str(tmp_path / "run" / "model")).hash) == 64
+    made = open_model(str(tmp_path / "run" / "model"), "proposer")
+    assert len(load_proposer(str(made.path)).hash) == 64
+    ranges, lacking = read_ranges(made)
+    assert not lacking and set(ranges) == set(read_ranges(open_model("proposer", "proposer"))[0])
 
 
 @pytest.mark.parametrize("given", [{"steps": 5}, {"seed": 1}, {"minutes": 1.0}])

@@ -14,7 +14,7 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from panorama.whole_files import write_whole
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+Thing = TypeVar("Thing")
+
 RANGES = "ranges.json"
 
 BEYOND = 1e-4
@@ -34,6 +36,9 @@ BEYOND = 1e-4
 
 COVERED = 0.95
 """Share of the pictures whose values the range covers so far: one odd picture would set it for all."""
+
+MOST_PICTURES = 400
+"""Most pictures that ranges are measured on."""
 
 Ranges = dict[str, float]
 """Name of a layer -> its largest output (see `measure`); with ':in' appended, its largest input."""
@@ -130,12 +135,16 @@ def _tops(values: Tensor) -> list[float]:
     return [float(top) for top in flat.topk(count).values[:, -1]]
 
 
-def _pictures(paths: Sequence[str], limit: int) -> list[Path]:
+def spread_evenly(things: Sequence[Thing], limit: int = MOST_PICTURES) -> Sequence[Thing]:
+    """At most `limit` of the things, one in so many."""
+    return things[:: max(1, -(-len(things) // limit))]
+
+
+def _pictures(paths: Sequence[str]) -> list[Path]:
     found: list[Path] = []
     for path in map(Path, paths):
         found += [path] if path.is_file() else sorted(path.rglob("*"))
-    chosen = [p for p in found if p.suffix.lower() in PICTURE_SUFFIXES]
-    return chosen[:: max(1, -(-len(chosen) // limit))]
+    return [p for p in found if p.suffix.lower() in PICTURE_SUFFIXES]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -150,9 +159,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("kind", choices=("embedder", "proposer"))
     parser.add_argument("model", help="a model's name or folder")
     parser.add_argument("pictures", nargs="+")
-    parser.add_argument("--limit", type=int, default=400, help="at most so many pictures, spread evenly")
+    parser.add_argument(
+        "--limit", type=int, default=MOST_PICTURES, help="at most so many pictures, spread evenly"
+    )
     given = parser.parse_args(arguments)
-    files = _pictures(given.pictures, given.limit)
+    files = spread_evenly(_pictures(given.pictures), given.limit)
     if not files:
         parser.error(f"no picture in {', '.join(given.pictures)}")
     read = [image for file in files if (image := cv2.imread(str(file))) is not None]

@@ -12,7 +12,7 @@ from panorama.errors import PanoramaError
 from panorama.models.interrupts import INTERRUPTED, refuse_trained, training_in
 from panorama.models.proposer import load_proposer
 from panorama.models.proposer_training.evaluate import report
-from panorama.models.proposer_training.export import export_model
+from panorama.models.proposer_training.export import export_model, measure_ranges
 from panorama.models.proposer_training.loop import train
 from panorama.models.weights import MODEL, RECIPE, read_recipe
 
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
             plan, text = read_recipe(recipe), recipe.read_text(encoding="utf-8")
             with training_in(asked.out, _say):
                 train(plan, asked.data, asked.out, asked.resume, asked.start, asked.device, _say)
-                export_model(asked.out, text)
+                measure_ranges(export_model(asked.out, text), asked.data, asked.device)
             if asked.quiet:
                 return 0
         proposer = load_proposer(str(folder) if folder.is_dir() else None)

@@ -1,4 +1,4 @@
-"""A checkpoint comes in; its averaged weights go out, alone or as a folder that `load_proposer` accepts."""
+"""A checkpoint comes in; a folder that `load_proposer` accepts goes out: averaged weights, and ranges."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from safetensors.torch import save
 from torch import Tensor
 
 from panorama.models.interrupts import CHECKPOINT
+from panorama.models.proposer import PanoramaProposer
+from panorama.models.proposer_training.sources import read_boxes, read_rgb
+from panorama.models.ranges import spread_evenly, write_ranges
 from panorama.models.training.checkpoint import read_checkpoint
-from panorama.models.weights import MODEL, RECIPE, WEIGHTS, record_hashes
+from panorama.models.weights import MODEL, RECIPE, WEIGHTS, open_model, record_hashes
 from panorama.whole_files import write_whole
 
 
@@ -44,3 +47,20 @@ def export_average(checkpoint: Path, folder: Path) -> Path:
     write_whole(path, save({name: value.contiguous() for name, value in halved.items()}))
     record_hashes(folder)
     return path
+
+
+def measure_ranges(model: Path, data: Path, device: str | None = None) -> Path | None:
+    """Write the ranges for 8 bits, measured on labelled pictures of the data folder; None if none is read.
+
+    Pictures of single things would not do: they stretch the ranges, and 8 bits become coarser.
+
+    Args:
+        model: folder that `export_model` wrote.
+        device: as in `choose_device`.
+    """
+    read = [read_rgb(data / file) for file in spread_evenly(sorted(read_boxes(data)))]
+    pictures = [picture for picture in read if picture is not None]
+    if not pictures:
+        return None
+    folder = open_model(str(model), "proposer")
+    return write_ranges(folder, PanoramaProposer(folder, precision="float32", device=device).ranges(pictures))
