@@ -203,6 +203,6 @@ def _train_proposer(
     folder = next(iter(data.values()))
     train(plan, folder, out, options.resume, device=options.device, say=say)
     model = export_model(out, text)
-    measure_ranges(model, folder, options.device)
+    measure_ranges(model, folder, options.device, say)
     found = report(folder, load_proposer(str(model)).propose)
     return {name: float(value) for name, value in found.items() if isinstance(value, (int, float))}

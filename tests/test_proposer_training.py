@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -20,9 +23,10 @@ import panorama.models.proposer_training.loop as loop
 from panorama.content import content_dir
 from panorama.errors import ModelError, UsageError
 from panorama.models.interrupts import CHECKPOINT
-from panorama.models.proposer import load_proposer
+from panorama.models.proposer import PanoramaProposer, load_proposer
+from panorama.models.proposer_floats import KINDS
 from panorama.models.proposer_training.batches import padded
-from panorama.models.proposer_training.export import export_average
+from panorama.models.proposer_training.export import export_average, measure_ranges
 from panorama.models.proposer_training.loop import train, train_step
 from panorama.models.proposer_training.plan import batch_at, last_step, share_at
 from panorama.models.proposer_training.run import (
@@ -35,9 +39,10 @@ from panorama.models.proposer_training.run import (
 from panorama.models.proposer_training.sources import (
     Packed,
     Store,
+    read_rgb,
 )
 from panorama.models.proposer_training.teachers import TAP_WIDTHS
-from panorama.models.ranges import read_ranges
+from panorama.models.ranges import RANGES, measure, read_ranges
 from panorama.models.training.begun import read_metadata
 from panorama.models.weights import open_model
 from panorama.training import TrainingOptions, train_recipe
@@ -116,18 +121,73 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
         load_checkpoint(start(wider), tmp_path / "checkpoint.safetensors")
 
 
-def test_an_exported_run_loads_and_proposes(tmp_path: Path) -> None:
-    run = start(tiny_recipe())
-    save_checkpoint(run, tmp_path / "checkpoint.safetensors")
+def exported(folder: Path, inference: str = "floor = 0.0") -> Path:
+    """The folder of a tiny proposer that has learnt nothing."""
+    folder.mkdir(exist_ok=True)
+    save_checkpoint(start(tiny_recipe()), folder / "checkpoint.safetensors")
     network = "widths = [8, 8, 16, 16, 16]\ndepths = [1, 1, 1, 1]\npyramid = 16\n"
-    inference = "side = 96\nfloor = 0.0\nmax_iou = 0.6\nlimit = 5\n"
-    (tmp_path / "recipe.toml").write_text(
+    inference = f"side = 96\nmax_iou = 0.6\nlimit = 5\n{inference}\n"
+    (folder / "recipe.toml").write_text(
         f'name = "tiny"\nkind = "proposer"\n\n[network]\n{network}\n[inference]\n{inference}'
     )
-    export_average(tmp_path / "checkpoint.safetensors", tmp_path)
-    tiny = load_proposer(str(tmp_path))
+    export_average(folder / "checkpoint.safetensors", folder)
+    return folder
+
+
+def test_an_exported_run_loads_and_proposes(tmp_path: Path) -> None:
+    tiny = load_proposer(str(exported(tmp_path / "tiny")))
     assert tiny.name == "tiny"
     assert 1 <= len(tiny.propose([shapes_on_noise(0, 96, 128)[0]])[0]) <= 5
+
+
+def labelled(data: Path, count: int) -> None:
+    """Pictures of shapes below `data`, with a table of boxes: `count` to train on, and one that judges."""
+    files = [f"boxes/coco/train2017_{number}.png" for number in range(count)]
+    files.append("boxes/coco/val2017_0.png")
+    for number, file in enumerate(files):
+        (data / file).parent.mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(data / file), shapes_on_noise(number, 96, 128)[0])
+    rows = [f"{file},1,1,40,40,thing" for file in files]
+    (data / "boxes" / "boxes.csv").write_text("\n".join(["file,x1,y1,x2,y2,class", *rows]) + "\n")
+
+
+@pytest.mark.parametrize("looks", [1, 4])
+def test_ranges_are_measured_on_labelled_pictures_that_may_be_trained_on(
+    looks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = exported(tmp_path / "tiny", f"floor = 0.0\nlooks = {looks}")
+    labelled(tmp_path / "data", 3)
+    read: list[str] = []
+    monkeypatch.setattr(
+        "panorama.models.proposer_training.export.read_rgb", lambda path: read.append(path) or read_rgb(path)
+    )
+    said: list[str] = []
+    made = measure_ranges(tiny, tmp_path / "data", "cpu", said.append)
+    assert said == ["measuring the ranges for 8 bits on 3 pictures"]
+    assert [path.name for path in read] == ["train2017_0.png", "train2017_1.png", "train2017_2.png"]
+    assert made == tiny / RANGES
+    ranges, lacking = read_ranges(open_model(str(tiny), "proposer"))
+    assert not lacking
+    once = copy.copy(PanoramaProposer(open_model(str(tiny), "proposer"), precision="float32"))
+    once.settings = replace(once.settings, looks=1)
+    looked = measure(once.network.net, KINDS, lambda: once.propose([read_rgb(path) for path in read]))
+    assert ranges.keys() == looked.keys()
+    same = all(ranges[name] == pytest.approx(looked[name], rel=1e-4) for name in looked)
+    assert same == (looks == 1)  # larger looks give other values
+
+
+def test_without_labelled_pictures_a_model_is_told_to_stay_in_floating_point(tmp_path: Path) -> None:
+    """A training whose pictures are all in its cache needs no data folder; it must not fail at its end."""
+    tiny = exported(tmp_path / "tiny")
+    for data in (tmp_path / "nothing", tmp_path / "judging"):
+        if data.name == "judging":
+            labelled(data, 0)
+        said: list[str] = []
+        assert measure_ranges(tiny, data, "cpu", said.append) is None
+        assert said == [
+            f"{data} has no labelled picture: the model runs in floating point until its ranges are measured"
+        ]
+    assert not (tiny / RANGES).exists()
 
 
 def test_a_training_made_longer_goes_through_the_same_rates_and_rises_once_more() -> None:
@@ -350,8 +410,13 @@ def test_the_model_has_the_recipe_that_its_training_began_with(
     monkeypatch.setattr("panorama.models.proposer.load_proposer", lambda name: tiny_batch)
     monkeypatch.setattr(tiny_batch, "propose", None, raising=False)
     monkeypatch.setattr("panorama.models.proposer_training.evaluate.report", lambda *given: {"recall": 1})
-    monkeypatch.setattr("panorama.models.proposer_training.export.measure_ranges", lambda *given: None)
-    assert train_recipe(path, {"a": tmp_path}, tmp_path / "out", TrainingOptions()) == {"recall": 1.0}
+    measured: list[tuple[object, ...]] = []
+    monkeypatch.setattr(
+        "panorama.models.proposer_training.export.measure_ranges", lambda *given: measured.append(given)
+    )
+    told = TrainingOptions(device="cpu")
+    assert train_recipe(path, {"a": tmp_path}, tmp_path / "out", told, print) == {"recall": 1.0}
+    assert measured == [(tmp_path / "out" / "model", tmp_path, "cpu", print)]
     assert (tmp_path / "out/model/recipe.toml").read_text().startswith("# this one\n")
 
 

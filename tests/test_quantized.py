@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -22,7 +23,7 @@ from panorama.models.device import CPU
 from panorama.models.embedder import PanoramaNet
 from panorama.models.precision import ENVIRONMENT, choose, why_no_int8
 from panorama.models.proposer import PanoramaProposer
-from panorama.models.ranges import RANGES, main, measure, read_ranges, write_ranges
+from panorama.models.ranges import RANGES, main, measure, read_ranges, spread_evenly, write_ranges
 from panorama.models.weights import ModelFolder, open_model, record_hashes
 from panorama.regions import iou
 from panorama.threads import NETWORKS, lent
@@ -402,10 +403,23 @@ def test_a_range_covers_the_largest_values_of_nearly_all_pictures_however_they_a
 
 def test_of_a_picture_the_range_leaves_out_its_few_largest_values() -> None:
     values = torch.arange(1.0, 40_001.0)[None]
-    assert measure(nn.Sequential(nn.ReLU()), (nn.ReLU,), lambda: None) == {}
     net = nn.Sequential(nn.ReLU())
     # The four largest make up a share of 1e-4; the smallest of these is the range.
     assert measure(net, (nn.ReLU,), lambda: net(values)) == {"0": 39_997.0, "0:in": 39_997.0}
+
+
+@pytest.mark.parametrize("lost", [math.nan, math.inf])
+def test_values_that_are_not_finite_give_no_range(lost: float) -> None:
+    net = nn.Sequential(nn.ReLU())
+    pictures = torch.tensor([[1.0], [lost], *[[1.0]] * 30])
+    with pytest.raises(ModelError, match="0 gives infinite values or NaN: these weights are no use"):
+        measure(net, (nn.ReLU,), lambda: net(pictures))
+
+
+def test_pictures_to_measure_are_spread_over_all() -> None:
+    assert list(spread_evenly(range(9), 4)) == [0, 3, 6]
+    assert list(spread_evenly(range(400))) == list(range(400))
+    assert list(spread_evenly(range(689))) == list(range(0, 689, 2))
 
 
 @pytest.mark.slow

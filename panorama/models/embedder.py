@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -167,9 +167,9 @@ class PanoramaNet(Embedder):
         y = color_bands(images) @ self._color_axes
         return np.asarray(y / np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-6), np.float32)
 
-    def ranges(self, images: Sequence[Image]) -> Ranges:
-        """The largest value of each layer over some pictures; needs a floating-point network."""
+    def ranges(self, images: Iterable[Image]) -> Ranges:
+        """The range of each layer, see `measure`, over pictures, taken one by one; needs floating point."""
         from panorama.models.trunk_floats import KINDS, TrunkInFloats
 
         assert isinstance(self.network, TrunkInFloats)
-        return measure(self.network.trunk, KINDS, lambda: self.embed_all(images))
+        return measure(self.network.trunk, KINDS, lambda: [self.embed_all([image]) for image in images])

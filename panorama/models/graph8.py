@@ -71,7 +71,7 @@ class Layers:
     """Builds the layers of one network; names are those of its ranges.
 
     Args:
-        ranges: the largest output of each layer.
+        ranges: of the outputs of each layer, see `measure`.
         most: largest absolute value of a weight's byte.
     """
 
@@ -80,7 +80,7 @@ class Layers:
         self._most = most
 
     def range_of(self, name: str) -> float:
-        """The largest output of a layer; KeyError if it was not measured."""
+        """The range of a layer's output; KeyError if it was not measured."""
         return self._ranges[name]
 
     def conv(
@@ -216,7 +216,7 @@ class Network8:
 
     Args:
         build: builds its outputs.
-        ranges: the largest output of each layer.
+        ranges: of the outputs of each layer, see `measure`.
         border: (3,) bytes of the pixel value that is zero to the network; it surrounds each picture.
         width: of the border, in pixels.
         piece: most pictures per call of the network; other work may take the CPU between pieces.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -154,12 +154,15 @@ class PanoramaProposer(Proposer):
         """Set a function to call between layers or, in 8 bits, between a few pictures."""
         self.network.rest_by(rest)
 
-    def ranges(self, images: Sequence[Image]) -> Ranges:
-        """The largest value of each layer over all looks at some pictures; needs a floating-point network."""
+    def ranges(self, images: Iterable[Image]) -> Ranges:
+        """The range of each layer, see `measure`, over all looks at pictures; needs floating point.
+
+        Pictures are taken one by one, so that an iterable that reads them needs the memory of one.
+        """
         from panorama.models.proposer_floats import KINDS, ProposerInFloats
 
         assert isinstance(self.network, ProposerInFloats)
-        return measure(self.network.net, KINDS, lambda: self.propose(images))
+        return measure(self.network.net, KINDS, lambda: [self.propose([image]) for image in images])
 
 
 def _select(said: NDArray[np.float32], height: int, width: int, settings: ProposalSettings) -> Regions:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -26,6 +26,8 @@ from panorama.whole_files import write_whole
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+    from panorama.models.base import Image
 
 Thing = TypeVar("Thing")
 
@@ -98,7 +100,11 @@ def measure(network: nn.Module, kinds: tuple[type[nn.Module], ...], run: Callabl
     """The range of the input and output of each layer of these kinds while `run` feeds the network.
 
     Of each picture it is the value that a share `BEYOND` of its values reach or exceed; of all pictures, the
-    quantile `COVERED` of these. Batches (B, ...) are taken apart, so their size makes no difference.
+    quantile `COVERED` of these. Batches (B, ...) are taken apart, so their size makes no difference. Of a
+    proposer that looks several times each look counts as a picture.
+
+    Raises:
+        ModelError: a layer gives infinite values or NaN.
     """
     import torch  # takes seconds; reading the file does not need it
 
@@ -118,6 +124,8 @@ def measure(network: nn.Module, kinds: tuple[type[nn.Module], ...], run: Callabl
     finally:
         for hook in hooks:
             hook.remove()
+    if lost := [name for name, found in tops.items() if not np.isfinite(found).all()]:
+        raise ModelError(f"{lost[0]} gives infinite values or NaN: these weights are no use, train them anew")
     return {name: max(1e-6, float(np.quantile(found, COVERED))) for name, found in tops.items()}
 
 
@@ -132,7 +140,7 @@ def _tops(values: Tensor) -> list[float]:
     """For each picture of a batch, the value that a share `BEYOND` of its values reach or exceed."""
     flat = values.float().flatten(1)
     count = max(1, int(flat.shape[1] * BEYOND))
-    return [float(top) for top in flat.topk(count).values[:, -1]]
+    return list(flat.topk(count).values[:, -1].tolist())
 
 
 def spread_evenly(things: Sequence[Thing], limit: int = MOST_PICTURES) -> Sequence[Thing]:
@@ -166,21 +174,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
     files = spread_evenly(_pictures(given.pictures), given.limit)
     if not files:
         parser.error(f"no picture in {', '.join(given.pictures)}")
-    read = [image for file in files if (image := cv2.imread(str(file))) is not None]
-    if not read:
+    unread: list[Path] = []
+
+    def images() -> Iterator[Image]:
+        for file in files:
+            if (image := cv2.imread(str(file))) is None:
+                unread.append(file)
+            else:
+                yield np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8)
+
+    if given.kind == "proposer":
+        folder = open_model(given.model, "proposer")
+        largest = PanoramaProposer(folder, precision="float32").ranges(images())
+    else:
+        folder = open_model(given.model, "embedder")
+        largest = PanoramaNet(folder, "float32").ranges(images())
+    if len(unread) == len(files):
         parser.error(
             f"none of {len(files)} pictures can be read, the first is {files[0]}: {RANGES} is left as it is;"
             " name pictures of the kind that the model was trained on"
         )
-    images = [np.asarray(cv2.cvtColor(image, cv2.COLOR_BGR2RGB), np.uint8) for image in read]
-    if given.kind == "proposer":
-        folder = open_model(given.model, "proposer")
-        largest = PanoramaProposer(folder, precision="float32").ranges(images)
-    else:
-        folder = open_model(given.model, "embedder")
-        largest = PanoramaNet(folder, "float32").ranges(images)
-    passed = f" ({len(files) - len(read)} cannot be read)" if len(read) < len(files) else ""
-    print(f"{len(largest)} layers, {len(images)} pictures{passed}: {write_ranges(folder, largest)}")
+    passed = f" ({len(unread)} cannot be read)" if unread else ""
+    print(
+        f"{len(largest)} layers, {len(files) - len(unread)} pictures{passed}: {write_ranges(folder, largest)}"
+    )
 
 
 if __name__ == "__main__":

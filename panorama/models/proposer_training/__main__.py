@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
             plan, text = read_recipe(recipe), recipe.read_text(encoding="utf-8")
             with training_in(asked.out, _say):
                 train(plan, asked.data, asked.out, asked.resume, asked.start, asked.device, _say)
-                measure_ranges(export_model(asked.out, text), asked.data, asked.device)
+                measure_ranges(export_model(asked.out, text), asked.data, asked.device, _say)
             if asked.quiet:
                 return 0
         proposer = load_proposer(str(folder) if folder.is_dir() else None)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from panorama.models.base import Image
 from panorama.models.proposals import Recall, proposal_recall
 from panorama.models.proposer_training.sources import (
+    BOXES,
     PERMITTED_CLIPS,
     WHO,
     read_frames,
@@ -42,7 +43,7 @@ class Judging:
 
 def judging_pictures(data: Path) -> Judging:
     """The val2017 pictures in boxes/, with their boxes; unreadable ones are left out."""
-    found = boxes_of(data / "boxes" / "boxes.csv", WHO)
+    found = boxes_of(data / BOXES, WHO)
     pictures = {file: read_rgb(data / file) for file in sorted(found) if "val2017" in file}
     kept = {file: picture for file, picture in pictures.items() if picture is not None}
     return Judging(list(kept.values()), [np.array(found[file], np.float32) for file in kept])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from panorama.models.interrupts import CHECKPOINT
 from panorama.models.proposer import PanoramaProposer
-from panorama.models.proposer_training.sources import read_boxes, read_rgb
+from panorama.models.proposer_training.sources import BOXES, read_boxes, read_rgb
 from panorama.models.ranges import spread_evenly, write_ranges
 from panorama.models.training.checkpoint import read_checkpoint
 from panorama.models.weights import MODEL, RECIPE, WEIGHTS, open_model, record_hashes
@@ -49,18 +50,27 @@ def export_average(checkpoint: Path, folder: Path) -> Path:
     return path
 
 
-def measure_ranges(model: Path, data: Path, device: str | None = None) -> Path | None:
-    """Write the ranges for 8 bits, measured on labelled pictures of the data folder; None if none is read.
+def measure_ranges(model: Path, data: Path, device: str | None, say: Callable[[str], None]) -> Path | None:
+    """Write the ranges for 8 bits, measured on labelled pictures of the data folder that may be trained on.
 
     Pictures of single things would not do: they stretch the ranges, and 8 bits become coarser.
 
     Args:
         model: folder that `export_model` wrote.
+        data: folder with boxes/; None of its pictures is needed, a training may have had them in its cache.
         device: as in `choose_device`.
+
+    Returns:
+        The file; None if there is no such picture, and the model stays in floating point.
     """
-    read = [read_rgb(data / file) for file in spread_evenly(sorted(read_boxes(data)))]
-    pictures = [picture for picture in read if picture is not None]
-    if not pictures:
-        return None
+    labelled = sorted(read_boxes(data)) if (data / BOXES).is_file() else []
+    there = [file for file in spread_evenly(labelled) if (data / file).is_file()]
+    if there:
+        say(f"measuring the ranges for 8 bits on {len(there)} pictures")
+    pictures = (picture for file in there if (picture := read_rgb(data / file)) is not None)
     folder = open_model(str(model), "proposer")
-    return write_ranges(folder, PanoramaProposer(folder, precision="float32", device=device).ranges(pictures))
+    ranges = PanoramaProposer(folder, precision="float32", device=device).ranges(pictures)
+    if not ranges:
+        say(f"{data} has no labelled picture: the model runs in floating point until its ranges are measured")
+        return None
+    return write_ranges(folder, ranges)

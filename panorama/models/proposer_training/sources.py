@@ -32,6 +32,9 @@ INDEX, SCENES, CUTOUTS = "index.json", "scenes", "cutouts"
 DRAWN = "drawn"
 """A kind of scene and of thing that needs no picture."""
 
+BOXES = Path("boxes") / "boxes.csv"
+"""The table of labelled pictures, below the data folder."""
+
 LABELLED, SILENT, BACKDROP = 0, 1, 2
 """What is known of a picture: all its things have boxes; nothing; it shows no thing in particular."""
 
@@ -190,7 +193,7 @@ def _stored(known: dict[str, Any], cache: Path) -> Store:
 
 def build_store(data: Path, cache: Path, settings: dict[str, Any], say: Callable[[str], None]) -> None:
     """Decode, shrink and cut out everything that `open_store` maps into memory."""
-    for table in ("boxes/boxes.csv", "boxes/polygons.csv", "images/labels.csv"):
+    for table in (BOXES.as_posix(), "boxes/polygons.csv", "images/labels.csv"):
         if not (data / table).is_file():
             raise ModelError(
                 f"no {table} in the data folder {data}; --data names the one with boxes/, images/ and video/"
@@ -285,7 +288,7 @@ def read_images(data: Path) -> dict[str, list[str]]:
 
 def read_boxes(data: Path) -> dict[str, NDArray[np.float32]]:
     """The labelled pictures that may be trained on, and their boxes in pixels of the stored file."""
-    found = boxes_of(data / "boxes" / "boxes.csv", WHO)
+    found = boxes_of(data / BOXES, WHO)
     return {file: np.array(found[file], np.float32) for file in permitted(found)}
 
 
