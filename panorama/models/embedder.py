@@ -17,7 +17,7 @@ from panorama.models.device import choose_device
 from panorama.models.folded import Tensors
 from panorama.models.late import EXITS, cohort_of, net_facts, net_hash
 from panorama.models.precision import Precision, choose, why_no_int8
-from panorama.models.ranges import Ranges, measure, ranges_for
+from panorama.models.ranges import Ranges, in_batches, measure, ranges_for
 from panorama.models.weights import WEIGHTS, ModelFolder
 
 BATCH = 96
@@ -168,8 +168,10 @@ class PanoramaNet(Embedder):
         return np.asarray(y / np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-6), np.float32)
 
     def ranges(self, images: Iterable[Image]) -> Ranges:
-        """The range of each layer, see `measure`, over pictures, taken one by one; needs floating point."""
+        """The range of each layer, see `measure`, over pictures; needs floating point."""
         from panorama.models.trunk_floats import KINDS, TrunkInFloats
 
         assert isinstance(self.network, TrunkInFloats)
-        return measure(self.network.trunk, KINDS, lambda: [self.embed_all([image]) for image in images])
+        return measure(
+            self.network.trunk, KINDS, lambda: [self.embed_all(some) for some in in_batches(images, BATCH)]
+        )

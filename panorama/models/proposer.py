@@ -21,7 +21,7 @@ from panorama.models.late_proposer import CANDIDATES, GREY, MAX_ENLARGE, Proposa
 from panorama.models.points import boxes_at
 from panorama.models.precision import Precision, choose, why_no_int8
 from panorama.models.proposer_shape import Shape
-from panorama.models.ranges import Ranges, measure, ranges_for
+from panorama.models.ranges import Ranges, in_batches, measure, ranges_for
 from panorama.models.weights import WEIGHTS, ModelFolder, open_model
 from panorama.models.zooming import propose_zoomed
 from panorama.regions import DETECTOR, Regions, suppress
@@ -155,14 +155,13 @@ class PanoramaProposer(Proposer):
         self.network.rest_by(rest)
 
     def ranges(self, images: Iterable[Image]) -> Ranges:
-        """The range of each layer, see `measure`, over all looks at pictures; needs floating point.
-
-        Pictures are taken one by one, so that an iterable that reads them needs the memory of one.
-        """
+        """The range of each layer, see `measure`, over all looks at pictures; needs floating point."""
         from panorama.models.proposer_floats import KINDS, ProposerInFloats
 
         assert isinstance(self.network, ProposerInFloats)
-        return measure(self.network.net, KINDS, lambda: [self.propose([image]) for image in images])
+        return measure(
+            self.network.net, KINDS, lambda: [self.propose(some) for some in in_batches(images, BATCH)]
+        )
 
 
 def _select(said: NDArray[np.float32], height: int, width: int, settings: ProposalSettings) -> Regions:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -127,6 +128,13 @@ def measure(network: nn.Module, kinds: tuple[type[nn.Module], ...], run: Callabl
     if lost := [name for name, found in tops.items() if not np.isfinite(found).all()]:
         raise ModelError(f"{lost[0]} gives infinite values or NaN: these weights are no use, train them anew")
     return {name: max(1e-6, float(np.quantile(found, COVERED))) for name, found in tops.items()}
+
+
+def in_batches(images: Iterable[Image], size: int) -> Iterator[list[Image]]:
+    """The images in lists of `size`, so that an iterable that reads them needs the memory of so many."""
+    left = iter(images)
+    while some := list(islice(left, size)):
+        yield some
 
 
 def rest_between(network: nn.Module, kinds: tuple[type[nn.Module], ...], rest: Callable[[], None]) -> None:
