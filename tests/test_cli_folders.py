@@ -160,6 +160,17 @@ def test_each_picture_of_a_folder_is_looked_at(run, tmp_path):
     assert [(row["frame"], round(row["time"], 6)) for row in rows] == [(7, 1.4)]
 
 
+def test_an_example_from_a_folder_of_pictures_is_called_by_its_picture(run, tmp_path):
+    """It was called by the folder and a second that nobody chose."""
+    for number in range(4):
+        write_picture(tmp_path / "trap" / f"IMG_{number:04d}.png", scene(number, [Thing("red", 0, 9)]))
+    index(run, "trap")
+    asked = ("x", "--video", "trap", "--at", "0.4", "--box", "0,0,90,60")
+    assert run("register", *asked).status == 0
+    (example,) = run("exemplars", "x", "--json").json
+    assert example["source"] == "trap/IMG_0002.png [0,0,90,60]"
+
+
 def test_a_folder_that_was_read_at_another_rate_is_indexed_anew(run, tmp_path):
     for number in range(3):
         write_picture(tmp_path / "trap" / f"shot{number}.png", scene(number, FILM))

@@ -125,6 +125,30 @@ def test_a_moment_lasts_as_long_as_its_alarm(sql: str, trapped: Callable[..., li
     ]
 
 
+def test_nothing_is_known_of_the_time_between_two_alarms(run: Callable[..., Ran], tmp_path: Path) -> None:
+    """What stood in the last picture of one alarm and the first of the next was a moment of the hour between."""
+    for number in range(12):
+        hour, minute = (22, 58) if number < 6 else (0, 0)
+        name = f"RCNX_2026030{1 + (number > 5)}-{hour:02d}{minute:02d}{5 * (number % 6):02d}.png"
+        write_picture(tmp_path / "trap" / name, scene(number, [Thing("red", 0, 12)]))
+    run("index", "trap", "--model", "color-bands", "--time-from", "RCNX_%Y%m%d-%H%M%S")
+    run("register", "--album", write_album(tmp_path / "album", "red", "blue"))
+
+    def asked(sql: str) -> list[tuple[str, str]]:
+        rows = run("query", sql, "--json").json
+        return [(str(row["start_clock"])[11:19], str(row["end_clock"])[11:19]) for row in rows]
+
+    assert len(run("query", "SELECT tracks", "--json").json) == 1
+    both = [("22:58:00", "22:58:25"), ("00:00:00", "00:00:25")]
+    for looked_for in ("entity = 'red'", "NOT entity = 'blue'", "entity = 'red' AND NOT entity = 'blue'"):
+        moments = f"SELECT moments, start_clock, end_clock WHERE {looked_for}"
+        assert asked(moments) == both, looked_for
+        assert asked(f"{moments} LIMIT 1") == both[:1], looked_for
+        assert asked(f"{moments} AND time BETWEEN '23:20' AND '23:40'") == [], looked_for
+    run("query", "SELECT moments WHERE entity = 'red'", "--clips", "clips")
+    assert len(list((tmp_path / "clips").iterdir())) == 2
+
+
 def test_a_clip_shows_no_picture_of_another_alarm(
     trapped: Callable[..., list[Row]], run: Callable[..., Ran], tmp_path: Path
 ) -> None:

@@ -80,11 +80,19 @@ def test_a_track_does_not_reach_over_a_shot_change_or_the_end() -> None:
     assert spans({0: NOTHING, 6: SEEN}, 8) == [(3, 8)]
 
 
+def test_what_the_last_look_saw_lasts_until_the_next_one_would_have_been() -> None:
+    """The last frames of nearly every file were moments without a thing that was there to the end."""
+    looks = {0: NOTHING, 30: SEEN, 60: SEEN}
+    assert spans(looks, 85) == [(15, 85)] and spans(looks, 90) == [(15, 90)]
+    assert spans({**looks, 90: NOTHING}, 110) == [(15, 75)]
+    assert spans({0: SEEN, 6: SEEN, 15: SEEN}, 17, cuts=(11,)) == [(0, 11), (12, 17)]
+    assert spans({0: SEEN, 6: SEEN}, 20) == [(0, 13)], "looks that were due and are missing saw nothing"
+
+
 def test_the_only_look_of_a_shot_reaches_half_way_to_the_next_shot_or_the_end() -> None:
     # Keyframes are far apart, and often one a shot: everything in it lasted a single frame.
     assert spans({0: SEEN, 60: SEEN, 134: SEEN}, 158, cuts=(60, 134)) == [(0, 30), (60, 97), (134, 146)]
     assert spans({0: SEEN}, 50) == [(0, 25)]
-    assert spans({0: SEEN, 6: SEEN, 12: SEEN}, 14) == [(0, 14)], "the gap between looks, where that is more"
 
 
 def over_a_hold(before: Regions, after: Regions) -> FinishedTrack:
@@ -109,7 +117,7 @@ def test_a_hold_carries_a_track_to_the_last_unchanged_frame() -> None:
 
 def test_what_comes_after_unchanged_frames_was_not_there_in_them() -> None:
     track = over_a_hold(NOTHING, SEEN)
-    assert (track.start_frame, track.end_frame) == (45, 55)
+    assert (track.start_frame, track.end_frame) == (45, 60)
 
 
 def test_the_only_frame_of_a_video_lasts_as_long_as_a_frame() -> None:

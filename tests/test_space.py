@@ -149,6 +149,14 @@ def test_a_line_is_crossed_in_the_first_frame_beyond_it(engine: Engine) -> None:
     assert frames(engine, "crosses('kerb', 'out')") == []
 
 
+def test_what_does_not_cross_includes_the_first_frame_of_each_track(engine: Engine) -> None:
+    """It was neither in `crosses` nor in `NOT crosses`, so moments began one frame late."""
+    every = frames(engine, "x1 >= 0 AND camera = 'gate'")
+    crossed = frames(engine, "crosses('kerb')")
+    assert len(crossed) == 2
+    assert frames(engine, "NOT crosses('kerb')") == sorted(set(every) - set(crossed))
+
+
 def test_a_zone_is_crossed_where_it_is_entered_and_left(engine: Engine) -> None:
     for way, (before, after) in {"in": (False, True), "out": (True, False)}.items():
         expected = sorted(

@@ -32,7 +32,7 @@ from panorama.store import NewExemplar, SeenAt, Store
 from panorama.store.catalog.seen import SeenPlaces
 from panorama.store.scenes.places import PlaceTables
 from panorama.store.scenes.seen_tracks import NO_TRACK, tracks_at
-from panorama.video import file_state, open_video
+from panorama.video import VideoFrame, VideoReader, file_state, open_video
 
 NEGATIVE_FOLDER = "not"
 """Subfolder of an entity's folder in an album; it contains the look-alikes."""
@@ -190,11 +190,18 @@ def video_picture(video: Path, seconds: float, box: Box | None, segment: int | N
                 f"the time is between 0 and the last frame of {video} at {end} s, got {seconds:g}"
             )
         frame = reader.frame_at(seconds)
-        whole = Picture(frame.rgb(), f"{video} at {frame.time_seconds:.3f} s")
+        whole = Picture(frame.rgb(), _named(reader, video, frame))
     part = cut_box(whole, box)
     if segment is None:
         return part
     return replace(part, seen=SeenAt(segment, frame.index, frame.time_seconds, _corners(whole, box)))
+
+
+def _named(reader: VideoReader, video: Path, frame: VideoFrame) -> str:
+    """What answers name a frame by: its time, or the picture where the video is a folder of pictures."""
+    if reader.pictures:
+        return str(video / reader.pictures[frame.pts])
+    return f"{video} at {frame.time_seconds:.3f} s"
 
 
 def placed_picture(store: Store | None, video: Path, seconds: float, box: Box | None) -> Picture:

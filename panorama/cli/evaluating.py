@@ -134,8 +134,8 @@ def _print(report: dict[str, Any]) -> None:
         print_rows(["exit", "mAP", "R@1", "pictures/s"], rows, False)
         asked = report["strangers"]
         click.echo(
-            f"silent about strangers: {_spread([one['silent'] for one in asked])} of {asked[0]['pairs']}"
-            " labelled pictures, each registered alone"
+            f"silent about strangers: {_spread([one['silent'] for one in asked])} as a share of"
+            f" {asked[0]['pairs']} labelled pictures, each registered alone"
         )
     if found := report.get("proposals"):
         pictures = counted(found["pictures"], "picture")
@@ -162,7 +162,7 @@ def _print_entities(entities: list[dict[str, Any]]) -> None:
 
 def _print_decisions(report: dict[str, Any]) -> None:
     absent, cascade, calibration = report["absent"], report["cascade"], report["calibration"]
-    silent = _share(absent["silent"])
+    silent = "-" if absent["silent"] is None else round(absent["silent"] * absent["pairs"])
     click.echo(f"silent with its own clips taken out: {silent} of {absent['pairs']} entities")
     click.echo(f"expected calibration error of frame scores: {_share(calibration['error'])}")
     seen = ", ".join(f"exit {i} {share:.1%}" for i, share in enumerate(cascade["survivors"], start=1))

@@ -20,7 +20,7 @@ PROPOSAL_BATCH = 8
 EMBED_BATCH = 64
 """Crops in one batch of the embedder."""
 
-CODE_VERSION = "8"
+CODE_VERSION = "9"
 """Part of the settings' hash: raise it when the same settings produce different rows."""
 
 

@@ -64,7 +64,7 @@ class Run:
                     f"the answer is incomplete after {budget.seconds:g} s: {'; '.join(budget.cut)}"
                 )
         return {
-            "uncertain": len(self.undecided),
+            "uncertain": len({track for _, track in self.undecided}),
             "uncertain_of": sorted({name for name, _ in self.undecided}),
             "warnings": self.warnings,
             "seconds": time.perf_counter() - started,

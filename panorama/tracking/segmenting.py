@@ -36,8 +36,8 @@ class FinishedTrack:
     """A track as the segment stores it; frames are half-open [start_frame, end_frame).
 
     Attributes:
-        start_frame, end_frame: the span of the samples, extended by half a sampling gap, but not over a shot
-            change or a pause.
+        start_frame, end_frame: the span of the samples, extended by half a sampling gap, or to the end if the
+            video ends before another sample, but not over a shot change or a pause.
         start_seconds, end_seconds: times of these.
         frames, times, boxes_xyxy, scores: the samples, (S,), (S,), (S, 4), (S,).
         views: the crops to keep, in order of time.
@@ -200,15 +200,17 @@ class SegmentBuilder:
     def _span(self, first: int, last: int, stop: int) -> tuple[int, int]:
         """The frames [start, stop) of a track seen at samples `first` to `last`.
 
-        It extends half-way to the samples before and after, at which it was not seen. If there is no such
-        sample in this shot, it extends as far as if there were one: after it at `stop` at the earliest, which
-        is far away if only keyframes are looked at.
+        It extends half-way to the samples before and after, at which it was not seen. If its shot or the
+        video ends before another sample was due, it lasts until then: nothing says that it left. If only
+        keyframes are looked at, a shot may end long after its only sample; then it extends half-way there.
         """
         before = bisect_left(self._looks, first) - 1
         after = bisect_right(self._looks, last)
         gap_before = first - self._looks[before] if before >= 0 else self._gap
-        gap_after = self._looks[after] - last if after < len(self._looks) else max(self._gap, stop - last)
         start = max(self._shot_start, first - gap_before // 2)
+        if after == len(self._looks) and stop - last <= self._gap:
+            return start, max(start + 1, stop)
+        gap_after = self._looks[after] - last if after < len(self._looks) else stop - last
         return start, max(start + 1, min(stop, last + gap_after - gap_after // 2))
 
     def _finished(self, tracks: list[Track], stop: int) -> Iterator[FinishedTrack]:

@@ -11,7 +11,8 @@ import duckdb
 import pyarrow as pa
 
 from panorama.query.handed.lending import lent
-from panorama.query.shorthands.clock import PICTURE_CLOCKS, PICTURE_SPANS
+from panorama.query.shorthands.clock import PICTURE_ALARMS, PICTURE_CLOCKS, PICTURE_SPANS
+from panorama.store.catalog.picture_clocks import KEY_BITS
 
 _TABLE = f"""
 CREATE OR REPLACE TABLE {PICTURE_CLOCKS} AS
@@ -23,6 +24,13 @@ SELECT NULL::BIGINT AS _key, NULL::TIMESTAMP AS _clock, NULL::TIMESTAMP AS _utc,
 WHERE false
 """
 """DuckDB knows while it plans that nothing is in it."""
+_ALARMS = f"""
+CREATE OR REPLACE TABLE {PICTURE_ALARMS} AS SELECT min(_key) AS _first, max(_key) AS _last
+FROM {PICTURE_CLOCKS} GROUP BY _key >> {KEY_BITS}, _alarm
+"""
+_NO_ALARMS = f"""
+CREATE OR REPLACE VIEW {PICTURE_ALARMS} AS SELECT NULL::BIGINT AS _first, NULL::BIGINT AS _last WHERE false
+"""
 _SPANS = f"""
 CREATE OR REPLACE TABLE {PICTURE_SPANS} AS SELECT key AS _key, key + (1::BIGINT << level) - 1 AS _last_key,
     level AS _level, clock AS _clock, last_clock AS _last_clock, utc AS _utc, last_utc AS _last_utc
@@ -36,15 +44,17 @@ CREATE OR REPLACE VIEW {PICTURE_SPANS} AS SELECT NULL::BIGINT AS _key, NULL::BIG
 
 
 def list_clocks(connection: duckdb.DuckDBPyConnection, clocks: pa.Table) -> None:
-    """Fill the table of the clocks of pictures, in place of an earlier one.
+    """Fill the tables of the clocks and the alarms of pictures, in place of earlier ones.
 
     A connection does not outlive a change between having rows and having none.
     """
     if not len(clocks):
         connection.execute(_NO_TABLE)
+        connection.execute(_NO_ALARMS)
         return
     with lent(connection, "_panorama_clocks", clocks):
         connection.execute(_TABLE)
+    connection.execute(_ALARMS)
 
 
 def list_spans(connection: duckdb.DuckDBPyConnection, spans: pa.Table) -> None:

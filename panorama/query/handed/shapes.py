@@ -91,10 +91,11 @@ _STATEMENTS = (
         'left': s._left, 'right': s._right, 'top': s._top, 'bottom': s._bottom}
         FROM _panorama.shapes s WHERE s._video = video AND s._zone = zone)
     """,
-    # Crossing a zone inwards means: p is outside and q is inside. Most steps are far away: test bounds first.
+    # Crossing a zone inwards means: p is outside and q is inside. A track's first box crosses nothing. Most steps are far away: test bounds first.
     """
     CREATE MACRO _panorama.shape_crossed(s, way, px, py, qx, qy) AS CASE
-        WHEN s IS NULL OR px IS NULL THEN NULL
+        WHEN s IS NULL THEN NULL
+        WHEN px IS NULL THEN false
         WHEN greatest(px, qx) < s.left OR least(px, qx) > s.right THEN false
         WHEN greatest(py, qy) < s.top OR least(py, qy) > s.bottom THEN false
         WHEN s.kind = 'line' THEN _panorama.passed(s.edges, way, px, py, qx, qy)

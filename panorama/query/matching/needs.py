@@ -25,7 +25,15 @@ from panorama.query.handed.shapes import touching
 from panorama.query.matching.matches import ACCEPTED, UNCERTAIN, Keep, Matcher, Matches, MatchRequest
 from panorama.query.shorthands.clock import MARGIN_SECONDS, VIDEO_CLOCK, joined_pictures, span_of
 from panorama.query.shorthands.conditions import Bounds
-from panorama.query.shorthands.plan import MATCH_COLUMNS, OVERLAP_TARGETS, Branch, Query, Seen, Target
+from panorama.query.shorthands.plan import (
+    MATCH_COLUMNS,
+    OVERLAP_TARGETS,
+    ROW_COLUMNS,
+    Branch,
+    Query,
+    Seen,
+    Target,
+)
 from panorama.query.shorthands.rules import needed_videos, whole_number
 from panorama.query.shorthands.shorthand import constant
 from panorama.query.sql.compile import compile_query
@@ -121,7 +129,7 @@ def counted_undecided(
     cursor: duckdb.DuckDBPyConnection,
     matcher: Matcher,
 ) -> Matches:
-    """The undecided matches that the bands keep out, restricted by the times of each alternative.
+    """The undecided matches that the bands keep out, restricted by the times and tracks of each alternative.
 
     If the rows consist of several things in sequence, all undecided matches count. For tracks that match
     nothing, an undecided match of any entity keeps a track out, unless another entity is accepted there,
@@ -149,7 +157,7 @@ def counted_undecided(
                     continue  # different instants of one interval may satisfy the separate bounds
                 inside |= in_time(tracks, bounds, _margin(query.target, bounds))
             here &= np.isin(undecided.track_id, tracks.column("track_id").to_numpy()[inside])
-        if (asked := _asked_of_ends(query, branch)) and here.any():
+        if (asked := _asked_of_tracks(query, branch)) and here.any():
             with suppress(duckdb.Error):  # the statement itself will report the error in its condition
                 give_tracks(cursor, _AMONG, np.unique(undecided.track_id), matcher)
                 left = cursor.execute(_LEFT.format(among=_AMONG, asked=asked)).fetchnumpy()["track_id"]
@@ -161,7 +169,7 @@ def counted_undecided(
 _CLOCKS = span_of("_clock", "v.start_clock", "t.start_time", "t.end_time")
 _LEFT = f"""
 SELECT track_id FROM (
-    SELECT t.track_id, t.start_time, t.end_time,
+    SELECT t.*,
     {_CLOCKS[0]} AS start_clock, {_CLOCKS[1]} AS end_clock
     FROM {{among}} t JOIN {SCHEMA}.videos v ON v.segment = t.segment
     {joined_pictures("v.clock_key", "t.start_time", "t.end_time")}
@@ -171,23 +179,32 @@ _ENDS = frozenset(("start_time", "end_time", "start_clock", "end_clock"))
 _ONE_SIDED = (exp.GT, exp.GTE, exp.LT, exp.LTE)
 
 
-def _asked_of_ends(query: Query, branch: Branch) -> str:
-    """SQL conditions of a branch on the ends or the clock of its rows, applied to a track; '' for none.
+def _asked_of_tracks(query: Query, branch: Branch) -> str:
+    """SQL conditions of a branch that a track itself can be asked: its id, its ends, its clock; '' for none.
 
-    A moment may be longer than any one of its tracks, so a condition on both ends is left out.
+    A moment may be longer than any one of its tracks, so there a condition on both ends is left out.
     """
     if branch.sequences or branch.unsequenced:
         return ""
+    of_one_track = ROW_COLUMNS["tracks"] if query.target == "tracks" else {"track_id"}
     asked = []
     for leaf in branch.where:
-        if leaf.may_select or leaf.times or len(leaf.columns) != 1:
+        if leaf.may_select or leaf.times or not leaf.columns:
             continue
-        if query.target in OVERLAP_TARGETS and leaf.columns <= _ENDS:
+        if query.target == "moments":
+            of_track = leaf.columns <= _ENDS and len(leaf.columns) == 1
+        else:
+            of_track = leaf.columns <= of_one_track
+        if of_track:
             asked.append(f"({leaf.text})")
         elif leaf.columns == {"clock"} and isinstance(leaf.node, _ONE_SIDED):
             # A one-sided condition holds at some instant of the track if it holds at one of its ends.
             instants = "SELECT unnest([start_clock, end_clock]) AS clock"
             asked.append(f"EXISTS (SELECT 1 FROM ({instants}) WHERE {leaf.text})")
+    for leaf in branch.seen[0].conditions if branch.seen and query.target == "frames" else ():
+        of_all = all(leaf in seen.conditions for seen in branch.seen)
+        if of_all and leaf.columns == {"track_id"} and not leaf.may_select:
+            asked.append(f"({leaf.text})")
     return " AND ".join(asked)
 
 

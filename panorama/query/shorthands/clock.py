@@ -29,6 +29,8 @@ PICTURE_CLOCKS = "_panorama.picture_clocks"
 """The table of pictures that have times of their own, see `panorama.query.handed.clocks`."""
 PICTURE_SPANS = "_panorama.picture_spans"
 """The table of the times of several such pictures that are not in order of time; see there."""
+PICTURE_ALARMS = "_panorama.picture_alarms"
+"""The table of the first and last picture of each alarm; see there."""
 _FRAME = f"INTERVAL {1_000_000 // PICTURES_PER_SECOND} MICROSECONDS"
 
 FORMS = "'10:00', '2026-03-01' or '2026-03-01 10:00', in the camera's local time"
@@ -231,6 +233,21 @@ def with_order(rows: str) -> str:
     ended = f"CASE WHEN p._key IS NULL THEN s.end_time ELSE epoch({_latest('_utc')}) END AS ended"
     joined = joined_pictures("s.video_clock.key", "s.start_time", "s.end_time")
     return f"SELECT s.*, {began}, {ended} FROM ({rows}) s {joined}"
+
+
+def within_alarms(rows: str) -> str:
+    """Intervals, cut where another alarm begins: nothing is known of the time between two alarms.
+
+    Args:
+        rows: SQL with `start_time`, `end_time` and `video_clock`.
+    """
+    key, first, last = "s.video_clock.key", _number("s.start_time"), _number("s.end_time")
+    begin = f"coalesce(greatest(s.start_time, (a._first - {key}) / {PICTURES_PER_SECOND}), s.start_time)"
+    end = f"coalesce(least(s.end_time, (a._last + 1 - {key}) / {PICTURES_PER_SECOND}), s.end_time)"
+    return (
+        f"SELECT s.* REPLACE ({begin} AS start_time, {end} AS end_time) FROM ({rows}) s"
+        f" LEFT JOIN {PICTURE_ALARMS} a ON a._first < {key} + {last} AND a._last >= {key} + {first}"
+    )
 
 
 def with_alarms(rows: str) -> str:

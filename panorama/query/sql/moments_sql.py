@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from panorama.query.shorthands.clock import with_alarms, with_order, with_span
+from panorama.query.shorthands.clock import with_alarms, with_order, with_span, within_alarms
 from panorama.query.shorthands.conditions import Leaf
 from panorama.query.shorthands.plan import GAP_SECONDS, Branch, PlannedSequence, Seen
 
@@ -34,11 +34,11 @@ def merged(source: str, gap_seconds: float) -> str:
     """Merge intervals of an entity in a video that are no further apart than the gap; keep the best view.
 
     Args:
-        source: SQL with the columns of `COLUMNS`.
-        gap_seconds: intervals whose distance is at most this are joined.
+        source: SQL with the columns of `COLUMNS`. An interval over several alarms of pictures becomes several.
+        gap_seconds: intervals whose distance is at most this are joined, if they are of one alarm.
     """
     best = ", ".join(f"'{column}': {column}" for column in _BEST)
-    marked = _marked(source, _PART, f"start_time > before + {gap_seconds!r}")
+    marked = _marked(within_alarms(source), _PART, f"start_time > before + {gap_seconds!r}")
     numbered = (
         f"SELECT *, sum(CASE WHEN is_new THEN 1 ELSE 0 END) OVER (PARTITION BY {_PART}"
         " ORDER BY start_time, end_time, track_id ROWS UNBOUNDED PRECEDING) AS island"

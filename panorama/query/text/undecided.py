@@ -16,6 +16,7 @@ _WITHOUT_BAND = re.compile(r"\b(NOT[ (]+ENTITY|ENTITY[ )]+IS NULL|FOLLOWED BY|BE
 """Rows made of several tracks, or rows that match nothing, have no band."""
 _DECIDED_BY_USER = re.compile(r"\b(SCORE|BAND|WITH|OR)\b")
 """It chooses by itself what is near enough, or a condition behind it would apply to a part only."""
+_LOOKED_FOR = re.compile(r"\bENTITY\b")
 _GROUPED = re.compile(r"\bGROUP\s+BY\b", re.IGNORECASE)
 """Groups have no score to be ordered by."""
 
@@ -55,11 +56,13 @@ def _into_it(sql: str, band: str) -> str:
     if not re.search(r"\bWHERE\b.*\bENTITY\b", asked) or _WITHOUT_BAND.search(asked):
         return ""
     if promise := re.search(r"\bWITH (PRECISION|RECALL)\b", asked):
-        # WITH PRECISION or RECALL decides by its own thresholds.
-        return f"AND {band}, instead of WITH {promise[1]}"
+        # It decides by thresholds of its own, which may leave uncertain what the bands accept.
+        return f"AND {NOT_REJECTED}, instead of WITH {promise[1]}"
+    alternatives = re.split(r"\bOR\b", asked)
+    if any(len(_LOOKED_FOR.findall(part)) > 1 for part in alternatives):
+        band = NOT_REJECTED  # of things seen together, one may be accepted and the other one uncertain
     # After an OR, the condition would apply to the last alternative only.
-    has_or = re.search(r"\bOR\b", asked)
-    return f"AND {band}{', with the OR before it in brackets' if has_or else ''}"
+    return f"AND {band}{', with the OR before it in brackets' if len(alternatives) > 1 else ''}"
 
 
 def _joined(tracks: int, sql: str) -> str:
