@@ -34,11 +34,11 @@ def merged(source: str, gap_seconds: float) -> str:
     """Merge intervals of an entity in a video that are no further apart than the gap; keep the best view.
 
     Args:
-        source: SQL with the columns of `COLUMNS`. An interval over several alarms of pictures becomes several.
+        source: SQL with the columns of `COLUMNS`; each of the intervals is of one alarm of pictures.
         gap_seconds: intervals whose distance is at most this are joined, if they are of one alarm.
     """
     best = ", ".join(f"'{column}': {column}" for column in _BEST)
-    marked = _marked(within_alarms(source), _PART, f"start_time > before + {gap_seconds!r}")
+    marked = _marked(source, _PART, f"start_time > before + {gap_seconds!r}")
     numbered = (
         f"SELECT *, sum(CASE WHEN is_new THEN 1 ELSE 0 END) OVER (PARTITION BY {_PART}"
         " ORDER BY start_time, end_time, track_id ROWS UNBOUNDED PRECEDING) AS island"
@@ -102,7 +102,7 @@ def first_moments(tracks: str, rows: int, best_first: bool) -> str:
 
 def moments_intervals(tracks: str, seen: Seen) -> str:
     """Merged moments of one thing looked for."""
-    intervals = merged(f"SELECT {COLUMNS} FROM {tracks}", GAP_SECONDS)
+    intervals = merged(within_alarms(f"SELECT {COLUMNS} FROM {tracks}"), GAP_SECONDS)
     return _filtered(intervals, seen.finals)
 
 
@@ -235,7 +235,7 @@ def _swept(present: Sequence[str], absent: Sequence[str], videos: str) -> str:
             f" NULL::DOUBLE AS y2 FROM ({held}) p JOIN {videos} v ON v.video = p.video"
             " WHERE p.a >= 0 AND p.b <= v.duration"
         )
-        return merged(empty, 0.0)
+        return merged(within_alarms(empty), 0.0)
     parts = []
     for name in present:
         clipped = (
