@@ -126,7 +126,7 @@ def test_a_moment_lasts_as_long_as_its_alarm(sql: str, trapped: Callable[..., li
 
 
 def test_nothing_is_known_of_the_time_between_two_alarms(run: Callable[..., Ran], tmp_path: Path) -> None:
-    """What stood in the last picture of one alarm and the first of the next was a moment of the hour between."""
+    """What stood in the last picture of one alarm and the first of the next was there in the hour between."""
     for number in range(12):
         hour, minute = (22, 58) if number < 6 else (0, 0)
         name = f"RCNX_2026030{1 + (number > 5)}-{hour:02d}{minute:02d}{5 * (number % 6):02d}.png"

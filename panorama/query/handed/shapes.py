@@ -91,7 +91,8 @@ _STATEMENTS = (
         'left': s._left, 'right': s._right, 'top': s._top, 'bottom': s._bottom}
         FROM _panorama.shapes s WHERE s._video = video AND s._zone = zone)
     """,
-    # Crossing a zone inwards means: p is outside and q is inside. A track's first box crosses nothing. Most steps are far away: test bounds first.
+    # Crossing a zone inwards means: p is outside and q is inside. A track's first box, which has no p, crosses
+    # nothing. Most steps are far away: test bounds first.
     """
     CREATE MACRO _panorama.shape_crossed(s, way, px, py, qx, qy) AS CASE
         WHEN s IS NULL THEN NULL
