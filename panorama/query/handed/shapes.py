@@ -91,7 +91,7 @@ _STATEMENTS = (
         'left': s._left, 'right': s._right, 'top': s._top, 'bottom': s._bottom}
         FROM _panorama.shapes s WHERE s._video = video AND s._zone = zone)
     """,
-    # Crossing a zone inwards means: p is outside and q is inside. A track's first box, which has no p, crosses
+    # Crossing a zone inwards means: p is outside and q is inside. A track's first box, without a p, crosses
     # nothing. Most steps are far away: test bounds first.
     """
     CREATE MACRO _panorama.shape_crossed(s, way, px, py, qx, qy) AS CASE
