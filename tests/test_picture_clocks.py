@@ -145,6 +145,7 @@ def test_nothing_is_known_of_the_time_between_two_alarms(run: Callable[..., Ran]
         assert asked(moments) == both, looked_for
         assert asked(f"{moments} LIMIT 1") == both[:1], looked_for
         assert asked(f"{moments} AND time BETWEEN '23:20' AND '23:40'") == [], looked_for
+    assert asked("SELECT start_clock, end_clock FROM moments ORDER BY start_time") == both
     run("query", "SELECT moments WHERE entity = 'red'", "--clips", "clips")
     assert len(list((tmp_path / "clips").iterdir())) == 2
 
