@@ -21,6 +21,7 @@ from panorama.query.shorthands.conditions import (
     any_of,
     hull,
 )
+from panorama.query.shorthands.nested import UNTOLD
 from panorama.query.shorthands.plan import (
     OVERLAP_TARGETS,
     VIDEO_COLUMNS,
@@ -52,7 +53,7 @@ def check_names(query: Query, context: Context) -> Query:
     """Check that the target has every column, and that each predicate of a pair is a condition of its own."""
     known = frozenset(columns_of(query.target))
     for leaf in query.every_leaf():
-        for name in sorted(leaf.columns - known - {PLACE}):
+        for name in sorted(leaf.columns - known - {PLACE, UNTOLD}):
             guess = relation_with(name, query.target) or near(name, known, least=0.7)
             raise QueryError(
                 f"SELECT {query.target} has no column {name!r}; it has {', '.join(columns_of(query.target))}"
