@@ -304,3 +304,19 @@ def test_random_selects_give_the_same_rows_as_with_all_crops_compared(
 def values(rows: list[tuple]) -> list[str]:
     """The rows without an order."""
     return sorted(map(repr, rows))
+
+
+SHADOWED = "WITH videos AS (SELECT 'yard.mp4' AS video, 'gate' AS camera) "
+IN_GATE = "samples > 0 AND video IN (SELECT video FROM videos WHERE camera = 'gate')"
+
+
+def test_tracks_that_a_cte_leaves_are_compared_whatever_its_name(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tracks to compare were asked of the relation of that name, so that those of the answer had none."""
+    sql = f"SELECT tracks WHERE {IN_GATE} ORDER BY {LIKE} DESC LIMIT 3"
+    request = asked(engine, SHADOWED + sql, monkeypatch)
+    assert request.tracks is None
+    rows = engine.query(SHADOWED + sql).fetchall()
+    assert [row[1] for row in rows] == [track(3, 2), track(3, 1)]
+    assert asked(engine, sql, monkeypatch).first == 3
