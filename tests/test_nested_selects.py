@@ -132,3 +132,25 @@ def test_names_from_stored_entities_alone_still_restrict_matching(tmp_path: Path
     ):
         assert {row[4] for row in engine.query(before + asked)} == {"dog"}
         assert matcher.requests[-1].entities == names
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "len([i FOR i IN [1, 2] IF i > 1]) = 1",
+        "len([i FOR i, j IN [1, 2] IF j > 1]) = 1",
+        "list_sum([i + frame FOR i IN [1, 2] IF i > 1]) = frame + 2",
+        "frame IN (SELECT unnest([i FOR i IN range(100) IF i > 1]))",
+        "len(list_filter([1, 2], lambda i: i > 1)) = 1",
+    ],
+)
+def test_the_names_of_a_list_comprehension_are_no_columns(engine: Engine, condition: str) -> None:
+    """SELECT frames was said to have no column 'i'; of lambdas this was known."""
+    expected = engine.query("SELECT frames WHERE entity = 'dog'").fetchall()
+    assert engine.query(f"SELECT frames WHERE entity = 'dog' AND {condition}").fetchall() == expected
+
+
+def test_what_a_list_comprehension_goes_through_is_read_outside_of_it(engine: Engine) -> None:
+    """There, its own name means nothing."""
+    with pytest.raises(QueryError, match="no column 'i'"):
+        engine.query("SELECT frames WHERE len([i FOR i IN [i, 2]]) = 1")

@@ -123,11 +123,10 @@ def _target_of(select: exp.Expr) -> str:
 def _asks_for_entity(shorthand: exp.Expr) -> bool:
     """Whether a shorthand certainly asks for an entity, not only for its absence."""
     where = shorthand.args.get("where")
-    named = where.find_all(exp.Column) if where is not None else ()
-    return any(
+    return isinstance(where, exp.Where) and any(
         column.name.lower() == "entity"
         and not any(isinstance(around, (exp.Not, exp.Query)) for around in _around(column, where))
-        for column in named
+        for column in where.find_all(exp.Column)
     )
 
 
@@ -160,7 +159,8 @@ class _Scopes:
 
     def resolve(self, column: exp.Column) -> bool | None:
         """Whether a name belongs to a SELECT inside the condition; None if that is not known."""
-        certain, below = True, column
+        certain = True
+        below: exp.Expr = column
         for around in _around(column.parent or self.root, self.root):
             found: bool | None = False
             if isinstance(around, exp.Select):

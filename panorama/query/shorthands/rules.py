@@ -160,6 +160,19 @@ def check_bands(query: Query, context: Context) -> Query:
     return query
 
 
+def check_between(query: Query, context: Context) -> Query:
+    """Refuse BETWEEN SYMMETRIC, which DuckDB does not know: its bounds would be taken as they stand."""
+    for leaf in query.every_leaf():
+        for node in leaf.node.find_all(exp.Between) if leaf.node is not None else ():
+            if node.args.get("symmetric"):
+                raise QueryError(
+                    "there is no BETWEEN SYMMETRIC here: write BETWEEN with the smaller value first",
+                    query.sql,
+                    leaf.start,
+                )
+    return query
+
+
 def _compared(node: exp.Expr, column: str) -> list[str | int | float]:
     """The constants that a column is compared with by =, <> or IN."""
 
@@ -308,6 +321,7 @@ RULES: tuple[Rule, ...] = (
     check_sequences,
     resolve_entities,
     check_bands,
+    check_between,
     check_moments,
     find_clock,
     clock_rows,
