@@ -12,7 +12,7 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError
-from panorama.query.handed.relations import RELATIONS, SCHEMA
+from panorama.query.handed.relations import RELATION_COLUMNS, RELATIONS, SCHEMA
 from panorama.query.handed.shapes import shape_kinds
 from panorama.query.shorthands.nested import Named as NamedQueries
 from panorama.query.shorthands.plan import Context, Query
@@ -286,8 +286,7 @@ class Rewriter:
         """What a call outside a shorthand needs, and the SQL that looks up its value."""
         select = self._select_around(extension)
         _, relation = compared = self._compared(extension)
-        named = {token.text.lower() for token in self._typed if token.token_type == TokenType.VAR}
-        target = "crops" if named & {"crops", "crop_id"} else "tracks"
+        target = self._probably_of(relation)
         prefix = "" if relation is None else f"{quote_name(relation)}."
         if select is None:
             return Need(), self._lookup(call, target, prefix)
@@ -309,6 +308,22 @@ class Rewriter:
 
         need = Need() if source is None else select.need(source, same)
         return need, self._lookup(call, target, prefix)
+
+    def _probably_of(self, relation: str | None) -> str:
+        """Whether a call is about 'crops' or 'tracks', as far as the words of the statement tell.
+
+        Args:
+            relation: the one whose rows are compared, by its name or alias; None if it is not named.
+        """
+        words = [token.text.lower() for token in self._typed]
+        if relation is not None:
+            called = relation.lower()
+            before = [words[i - 2 if words[i - 1] == "as" else i - 1] for i in _places(words, called)]
+            meant = {word for word in (called, *before) if word in RELATIONS and word not in self._named}
+            if len(meant) == 1:
+                return "crops" if "crop_id" in RELATION_COLUMNS[meant.pop()] else "tracks"
+        named = {token.text.lower() for token in self._typed if token.token_type == TokenType.VAR}
+        return "crops" if named & {"crops", "crop_id"} else "tracks"
 
     def _asked_of(self, select: Select, source: Source | None, extension: Extension) -> str:
         """Whether a SELECT with known columns computes the similarity of 'crops' or of 'tracks'."""
@@ -416,6 +431,11 @@ class Rewriter:
         """The parameters that remain in the text after the replacements."""
         left = [p for p in self._places if not any(e.start <= p.start < e.stop for e in outer)]
         return remaining_parameters(left, self._values, self._parameters, self._sql)
+
+
+def _places(words: list[str], word: str) -> list[int]:
+    """The indices, from 2 on, at which a word stands."""
+    return [i for i, one in enumerate(words) if one == word and i > 1]
 
 
 _OPENERS = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
