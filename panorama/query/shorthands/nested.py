@@ -6,7 +6,7 @@ height is the row's, because zones have none; of sightings, start_time is their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -55,20 +55,17 @@ class _Columns:
         return None if self.others is None or name in self.others else False
 
 
-def nested(node: exp.Expr, target: str, named: Callable[[], Named]) -> Nested:
+def nested(node: exp.Expr, target: str, named: Named) -> Nested:
     """What the SELECTs inside a condition on rows of a target read.
 
     Args:
-        node: the parsed condition.
-        named: returns the CTEs of the statement; it is asked only if there is a SELECT.
+        node: the parsed condition, which has some.
+        named: the CTEs of the statement.
     """
+    scopes = _Scopes(node, named)
+    reach = max((Reach.LIBRARY, *map(scopes.reach, node.find_all(exp.Table))))
     looked_up = any(call.name.lower() == "similarity" for call in node.find_all(exp.Anonymous))
-    reach = Reach.MATCHES if looked_up else Reach.ROW
-    if node.find(exp.Query) is None:
-        return Nested(reach=reach)
-    scopes = _Scopes(node, named())
-    reach = max(reach, Reach.LIBRARY, *map(scopes.reach, node.find_all(exp.Table)))
-    if any(_target_of(select) for select in node.find_all(exp.Select)):
+    if looked_up or any(_target_of(select) for select in node.find_all(exp.Select)):
         reach = max(reach, Reach.MATCHES)
     found: set[str] = set()
     for column in node.find_all(exp.Column):

@@ -163,13 +163,14 @@ def check_bands(query: Query, context: Context) -> Query:
 def check_between(query: Query, context: Context) -> Query:
     """Refuse BETWEEN SYMMETRIC, which DuckDB does not know: its bounds would be taken as they stand."""
     for leaf in query.every_leaf():
-        for node in leaf.node.find_all(exp.Between) if leaf.node is not None else ():
-            if node.args.get("symmetric"):
-                raise QueryError(
-                    "there is no BETWEEN SYMMETRIC here: write BETWEEN with the smaller value first",
-                    query.sql,
-                    leaf.start,
-                )
+        if leaf.node is None or "symmetric" not in leaf.text.lower():
+            continue
+        if any(node.args.get("symmetric") for node in leaf.node.find_all(exp.Between)):
+            raise QueryError(
+                "there is no BETWEEN SYMMETRIC here: write BETWEEN with the smaller value first",
+                query.sql,
+                leaf.start,
+            )
     return query
 
 

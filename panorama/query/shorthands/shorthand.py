@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from panorama.errors import QueryError
-from panorama.query.shorthands.conditions import And, Condition, Leaf, Not, Or, Sequence
-from panorama.query.shorthands.nested import Named, has_own_name, is_inside, nested
+from panorama.query.shorthands.conditions import And, Condition, Leaf, Not, Or, Reach, Sequence
+from panorama.query.shorthands.nested import Named, Nested, has_own_name, is_inside, nested
 from panorama.query.shorthands.plan import Query, Target
 from panorama.query.shorthands.space import columns_read
 from panorama.query.shorthands.terms import Contract
@@ -45,7 +45,7 @@ class Reading:
             filled in.
         entities: all names in the album.
         target: of the shorthand.
-        named: returns the CTEs of the statement.
+        named: returns the CTEs of the statement; it is asked only if a condition has a SELECT inside.
     """
 
     sql: str
@@ -156,8 +156,9 @@ def _leaf(node: exp.Expr, reading: Reading) -> Leaf:
         raise QueryError("this part of the condition cannot be read; put it in brackets", reading.sql, None)
     start, stop = node.meta["span"]
     columns: set[str] = set()
-    for column in node.find_all(exp.Column):
-        if is_inside(column, node) or has_own_name(column, node):
+    parts = list(node.find_all(exp.Column, exp.Anonymous, exp.Query))  # at once: lists may be long
+    for column in parts:
+        if not isinstance(column, exp.Column) or is_inside(column, node) or has_own_name(column, node):
             continue
         if column.table:
             where = column.meta.get("start", column.this.meta.get("start", start))
@@ -169,8 +170,12 @@ def _leaf(node: exp.Expr, reading: Reading) -> Leaf:
                 where,
             )
         columns.add(column.name.lower())
-    calls = frozenset(c.name.lower() for c in node.find_all(exp.Anonymous) if not is_inside(c, node))
-    selected = nested(node, reading.target, reading.named)
+    calls = frozenset(
+        part.name.lower() for part in parts if isinstance(part, exp.Anonymous) and not is_inside(part, node)
+    )
+    selected = Nested(reach=Reach.MATCHES if "similarity" in calls else Reach.ROW)
+    if any(isinstance(part, exp.Query) for part in parts):
+        selected = nested(node, reading.target, reading.named())
     read = frozenset(columns) | columns_read(calls) | selected.columns
     return Leaf(start, stop, reading.render(start, stop), read, node, calls, reach=selected.reach)
 
