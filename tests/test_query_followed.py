@@ -23,6 +23,10 @@ from query_samples import (
 from panorama.errors import QueryError
 from panorama.query.engine import Engine
 from panorama.query.handed import handing
+from panorama.query.handed.relations import Limits, connect
+from panorama.query.sql.places_sql import places_from_files, tracks_to_follow
+from panorama.query.sql.rewrite import Rewriter
+from panorama.query.text.tokens import tokenize
 
 FOLLOWED = (
     "SELECT frames WHERE entity = 'red-van'",
@@ -194,3 +198,55 @@ def test_an_absent_entity_reads_no_frame(engine: Engine) -> None:
         assert "read_parquet" not in operators(engine, f"SELECT frames WHERE {nowhere} LIMIT 100")
         assert not engine.query(f"SELECT frames WHERE {nowhere} LIMIT 100").fetchall()
     assert "read_parquet of frames" in operators(engine, "SELECT frames WHERE entity = 'dog' LIMIT 100")
+
+
+D = "WITH d AS (SELECT 'yard.mp4' AS v, 0.5 AS s, 3 AS n) "
+SHADOWED = "WITH videos AS (SELECT 'yard.mp4' AS video, 'gate' AS camera) "
+IN_SHADOW = "video IN (SELECT video FROM videos WHERE camera = 'gate')"
+
+
+@pytest.mark.parametrize(
+    ("sql", "plain"),
+    [
+        (
+            D + "SELECT frames WHERE entity = 'dog' AND video IN (FROM (SELECT v FROM d))",
+            "video = 'yard.mp4'",
+        ),
+        (D + "SELECT frames WHERE entity = 'dog' AND score > (SELECT s FROM d)", "score > 0.5"),
+        (D + "SELECT frames WHERE entity = 'dog' AND video = (SELECT v FROM d) LIMIT 5", "frame < 8"),
+        (SHADOWED + f"SELECT frames WHERE entity = 'dog' AND {IN_SHADOW}", "video = 'yard.mp4'"),
+        (SHADOWED + f"SELECT frames WHERE entity = 'dog' AND NOT {IN_SHADOW}", "false"),
+        (
+            D + "SELECT frames WHERE entity = 'dog' AND inside('mat') AND frame > (SELECT n FROM d)",
+            "inside('mat') AND frame > 3",
+        ),
+    ],
+)
+def test_what_is_followed_may_depend_on_what_only_the_statement_knows(
+    tmp_path: Path, sql: str, plain: str
+) -> None:
+    """CTEs that a condition reads: boxes that came from files were missing, or of other videos."""
+    tables = make_library(tmp_path)
+    follower = Follower(tables)
+    for engine in (
+        make_engine(tables)[0],
+        Engine(tables, follower, picture_root=None, read_picture=read_picture),
+    ):
+        expected = engine.query(f"SELECT frames WHERE entity = 'dog' AND {plain}").fetchall()
+        assert engine.query(sql).fetchall() == expected
+
+
+@pytest.mark.parametrize(("inner", "kept"), [("videos", True), ("(SELECT tracks)", True), ("d", False)])
+def test_a_select_over_what_is_handed_over_still_leaves_few_tracks_to_follow(
+    tmp_path: Path, inner: str, kept: bool
+) -> None:
+    """Only what reads CTEs is left to the whole statement; any other condition spares it boxes."""
+    sql = (
+        "WITH d AS (FROM videos) SELECT frames"
+        f" WHERE entity = 'dog' AND video IN (SELECT video FROM {inner} WHERE video <> 'x')"
+    )
+    with connect(make_library(tmp_path), Limits(threads=1)) as connection:
+        rewriter = Rewriter(sql, tokenize(sql), None, ("dog",), connection, lambda *_: None)
+        query = rewriter.rewrite().queries[-1]
+    assert ("<> 'x'" in tracks_to_follow(query)) is kept
+    assert ("<> 'x'" in places_from_files(query)) is kept

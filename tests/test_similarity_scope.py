@@ -304,3 +304,53 @@ def test_random_selects_give_the_same_rows_as_with_all_crops_compared(
 def values(rows: list[tuple]) -> list[str]:
     """The rows without an order."""
     return sorted(map(repr, rows))
+
+
+SHADOWED = "WITH videos AS (SELECT 'yard.mp4' AS video, 'gate' AS camera) "
+IN_GATE = "samples > 0 AND video IN (SELECT video FROM videos WHERE camera = 'gate')"
+
+
+def test_tracks_that_a_cte_leaves_are_compared_whatever_its_name(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tracks to compare were asked of the relation of that name, so that those of the answer had none."""
+    sql = f"SELECT tracks WHERE {IN_GATE} ORDER BY {LIKE} DESC LIMIT 3"
+    request = asked(engine, SHADOWED + sql, monkeypatch)
+    assert request.tracks is None
+    rows = engine.query(SHADOWED + sql).fetchall()
+    assert [row[1] for row in rows] == [track(3, 2), track(3, 1)]
+    assert asked(engine, sql, monkeypatch).first == 3
+
+
+@pytest.mark.parametrize(
+    ("sql", "plain"),
+    [
+        (
+            "SELECT m.track_id FROM moments m, LATERAL (SELECT count(*) AS n FROM crops c"
+            " WHERE c.video = m.video) l WHERE similarity('a.jpg', m) > 0.9",
+            f"SELECT track_id FROM moments WHERE {LIKE} > 0.9",
+        ),
+        (
+            "WITH w AS (SELECT crops WHERE entity = 'dog' WITHIN 9 SECONDS)"
+            " SELECT m.track_id FROM moments AS m WHERE similarity('a.jpg', m) > 0.9",
+            f"SELECT track_id FROM moments WHERE {LIKE} > 0.9",
+        ),
+        (
+            "SELECT c.crop_id FROM crops AS c, LATERAL (SELECT count(*) AS n FROM tracks t"
+            " WHERE t.video = c.video) l WHERE similarity('a.jpg', c) > 0.9",
+            f"SELECT crop_id FROM crops WHERE {LIKE} > 0.9",
+        ),
+        (
+            "SELECT moments.track_id FROM moments, LATERAL (SELECT count(*) AS n FROM crops c"
+            " WHERE c.video = moments.video) l WHERE similarity('a.jpg', moments) > 0.9",
+            f"SELECT track_id FROM moments WHERE {LIKE} > 0.9",
+        ),
+    ],
+)
+def test_the_relation_named_tells_what_is_compared_also_where_its_select_cannot_be_read(
+    engine: Engine, sql: str, plain: str
+) -> None:
+    """The word crops anywhere in the statement made it ask moments for a crop_id."""
+    expected = engine.query(plain).fetchall()
+    assert expected
+    assert sorted(engine.query(sql).fetchall()) == sorted(expected)

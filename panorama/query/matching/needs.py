@@ -305,7 +305,7 @@ def _first_similar(query: Query, cursor: duckdb.DuckDBPyConnection) -> MatchRequ
             return everything
         return MatchRequest(segments=_segments_of(videos, cursor), keep="all", first=first)
     # A condition on crops may exclude the very crops that make a track similar; one on tracks cannot.
-    if query.target != "tracks":
+    if query.target != "tracks" or not all(leaf.asked_apart for leaf in query.every_leaf()):
         return everything
     plain = replace(query, order=None, limit=None, offset=None, similarity=None, alone=False)
     found = cursor.execute(f"SELECT DISTINCT track_id FROM ({compile_query(plain)})").fetchnumpy()

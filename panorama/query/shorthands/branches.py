@@ -16,6 +16,7 @@ from panorama.query.shorthands.conditions import (
     Leaf,
     Not,
     Or,
+    Reach,
     Sequence,
     conjuncts,
     leaves,
@@ -205,7 +206,7 @@ class Binder:
         if (names := pair_of(leaf)) is not None:
             pair = Pair(*names, leaf.text)
             return Seen("known", tuple(sorted(set(names))), scope.conditions, scope.finals, pair)
-        if leaf.columns != {"entity"} or leaf.calls:
+        if leaf.columns != {"entity"} or leaf.calls or leaf.reach > Reach.LIBRARY:
             conditions = (*scope.conditions, leaf)
             return Seen("known", self._query.entities, conditions, scope.finals)
         node = leaf.node
@@ -296,8 +297,9 @@ class Binder:
         columns = frozenset(name for leaf in found for name in leaf.columns)
         calls = frozenset(name for leaf in found for name in leaf.calls)
         times, others = times_of(condition), times_of(condition, opposite=True)
-        text = as_text(condition)
-        return Leaf(found[0].start, found[-1].stop, text, columns, None, calls, None, times, others)
+        text, reach = as_text(condition), max(leaf.reach for leaf in found)
+        place = found[0].start, found[-1].stop
+        return Leaf(*place, text, columns, None, calls, None, times, others, reach=reach)
 
 
 def _either(items: list[Bound]) -> Bound:
@@ -330,7 +332,8 @@ def negated(leaf: Leaf) -> Leaf:
     """The opposite of a leaf; NULL stays NULL, as in SQL."""
     text = f"NOT ({leaf.text})"
     times, others = leaf.other_times, leaf.times
-    return Leaf(leaf.start, leaf.stop, text, leaf.columns, None, leaf.calls, None, times, others)
+    place = leaf.start, leaf.stop
+    return Leaf(*place, text, leaf.columns, None, leaf.calls, None, times, others, reach=leaf.reach)
 
 
 def _pushed(condition: Condition, opposite: bool) -> Condition:

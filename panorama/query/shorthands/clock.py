@@ -106,6 +106,9 @@ class ClockTest:
         return f"not {_words(self.window)}" if self.outside else _words(self.window)
 
 
+_NEVER = ClockTest(Daytime(), outside=True)
+
+
 def clock_seconds(base: str, seconds: str) -> str:
     """SQL of the wall-clock time that lies `seconds` after `base`."""
     return f"{base} + to_microseconds(CAST(round({seconds} * 1e6) AS BIGINT))"
@@ -310,7 +313,8 @@ def clock_test(node: exp.Expr, is_interval: bool) -> ClockTest:
     if isinstance(node, exp.Not):
         return clock_test(node.this, is_interval).opposite()
     if isinstance(node, exp.Between) and is_time(node.this):
-        return ClockTest(_between(_constant(node.args["low"]), _constant(node.args["high"])))
+        low, high = _constant(node.args["low"]), _constant(node.args["high"])
+        return _NEVER if _is_reversed(low, high) else ClockTest(_between(low, high))
     sign = SIGNS.get(type(node))
     if sign is None:
         raise ClockError("compare time with wall-clock text by <, <=, >, >=, =, <> or BETWEEN")
@@ -323,7 +327,7 @@ def clock_test(node: exp.Expr, is_interval: bool) -> ClockTest:
     if sign in ("=", "<>"):
         return ClockTest(_exactly(value, is_interval), sign == "<>")
     if (sign in (">", ">=") and value.value == DAY_SECONDS) or (sign == "<" and value.value == 0):
-        return ClockTest(Daytime(), outside=True)  # nothing of a day lies after its end or before it
+        return _NEVER  # nothing of a day lies after its end or before it
     return ClockTest(_side(sign, value))
 
 
@@ -402,6 +406,21 @@ def _side(sign: str, constant: _Constant) -> Window:
     if sign in (">", ">="):
         return _window(value, None, sign == ">")
     return _window(None, value, False, sign == "<=")
+
+
+def ends_before(low: str, high: str) -> bool:
+    """Whether BETWEEN two texts is never true, since both are instants or days and the second ends first."""
+    try:
+        return _is_reversed(*(_constant(exp.Literal.string(text)) for text in (low, high)))
+    except ClockError:
+        return False
+
+
+def _is_reversed(low: _Constant, high: _Constant) -> bool:
+    """The same; of times of day, such a pair means a time over midnight."""
+    if not isinstance(low.value, datetime) or not isinstance(high.value, datetime):
+        return False
+    return low.value >= high.value + timedelta(days=1) if high.is_day else low.value > high.value
 
 
 def _between(low: _Constant, high: _Constant) -> Window:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Literal, TypeAlias
 
 from sqlglot import exp
@@ -44,6 +45,19 @@ Times: TypeAlias = tuple[Bounds, ...]
 """Alternatives; a row lies in one of them or overlaps it. () if it may be at any time."""
 
 
+class Reach(IntEnum):
+    """How far a condition looks beyond the row that it is checked on, which tells where it may be asked."""
+
+    ROW = 0
+    """Not at all: it has no SELECT of its own."""
+    LIBRARY = 1
+    """Only at what is stored, so it may be asked at any time."""
+    MATCHES = 2
+    """Also at what is handed over for this statement, so it may be asked by itself once that is done."""
+    STATEMENT = 3
+    """Also at CTEs, or at what is not certain: elsewhere, its names may mean something else or nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """One predicate, whose text goes to DuckDB as typed. Leaves compare equal regardless of their position.
@@ -58,6 +72,7 @@ class Leaf:
         times: when it can hold; () for any time.
         other_times: when its opposite can hold; () for any time.
         told: text for users instead of `text`; '' for none.
+        reach: how far it looks beyond the row.
     """
 
     start: int = field(compare=False)
@@ -70,11 +85,17 @@ class Leaf:
     times: Times = field(default=(), compare=False)
     other_times: Times = field(default=(), compare=False)
     told: str = field(default="", compare=False)
+    reach: Reach = Reach.ROW
 
     @property
     def may_select(self) -> bool:
         """Whether it may contain a SELECT of its own, which may read more than the row it is checked on."""
-        return "select" in self.text.lower()
+        return self.reach > Reach.ROW
+
+    @property
+    def asked_apart(self) -> bool:
+        """Whether a statement of its own gives the same answer, once all that it reads is handed over."""
+        return self.reach < Reach.STATEMENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from panorama.query.shorthands.conditions import (
     any_of,
     hull,
 )
+from panorama.query.shorthands.nested import UNTOLD
 from panorama.query.shorthands.plan import (
     OVERLAP_TARGETS,
     VIDEO_COLUMNS,
@@ -52,7 +53,7 @@ def check_names(query: Query, context: Context) -> Query:
     """Check that the target has every column, and that each predicate of a pair is a condition of its own."""
     known = frozenset(columns_of(query.target))
     for leaf in query.every_leaf():
-        for name in sorted(leaf.columns - known - {PLACE}):
+        for name in sorted(leaf.columns - known - {PLACE, UNTOLD}):
             guess = relation_with(name, query.target) or near(name, known, least=0.7)
             raise QueryError(
                 f"SELECT {query.target} has no column {name!r}; it has {', '.join(columns_of(query.target))}"
@@ -156,6 +157,20 @@ def check_bands(query: Query, context: Context) -> Query:
                 message = unknown("band", str(name), BAND_NAMES, "").removesuffix(" See: ")
                 told = f"{message} It is {', '.join(BAND_NAMES[:-1])} or {BAND_NAMES[-1]}"
                 raise QueryError(told, query.sql, column_position(leaf, "band"))
+    return query
+
+
+def check_between(query: Query, context: Context) -> Query:
+    """Refuse BETWEEN SYMMETRIC, which DuckDB does not know: its bounds would be taken as they stand."""
+    for leaf in query.every_leaf():
+        if leaf.node is None or "symmetric" not in leaf.text.lower():
+            continue
+        if any(node.args.get("symmetric") for node in leaf.node.find_all(exp.Between)):
+            raise QueryError(
+                "there is no BETWEEN SYMMETRIC here: write BETWEEN with the smaller value first",
+                query.sql,
+                leaf.start,
+            )
     return query
 
 
@@ -307,6 +322,7 @@ RULES: tuple[Rule, ...] = (
     check_sequences,
     resolve_entities,
     check_bands,
+    check_between,
     check_moments,
     find_clock,
     clock_rows,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from collections.abc import Sequence as Items
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from panorama.errors import QueryError
-from panorama.query.shorthands.conditions import And, Condition, Leaf, Not, Or, Sequence
+from panorama.query.shorthands.conditions import And, Condition, Leaf, Not, Or, Reach, Sequence
+from panorama.query.shorthands.nested import Named, Nested, has_own_name, is_inside, nested
 from panorama.query.shorthands.plan import Query, Target
 from panorama.query.shorthands.space import columns_read
 from panorama.query.shorthands.terms import Contract
@@ -44,11 +44,15 @@ class Reading:
         render: returns the text of [start, stop) for DuckDB, with inner extensions rewritten and parameters
             filled in.
         entities: all names in the album.
+        target: of the shorthand.
+        named: returns the CTEs of the statement; it is asked only if a condition has a SELECT inside.
     """
 
     sql: str
     render: Callable[[int, int], str]
     entities: tuple[str, ...]
+    target: Target
+    named: Callable[[], Named]
 
 
 def read_shorthand(node: exp.Expr, extension: Extension, number: int, reading: Reading) -> Query:
@@ -57,7 +61,6 @@ def read_shorthand(node: exp.Expr, extension: Extension, number: int, reading: R
     Raises:
         QueryError: a part of the condition cannot be used here.
     """
-    target: Target = node.this.name
     where = node.args.get("where")
     clauses = {
         name: reading.render(*node.meta[name]) if name in node.meta else None
@@ -66,7 +69,7 @@ def read_shorthand(node: exp.Expr, extension: Extension, number: int, reading: R
     typed = {name: reading.sql[slice(*node.meta[name])] for name in clauses if name in node.meta}
     begins = {name: node.meta[name][0] + len(text) - len(text.lstrip()) for name, text in typed.items()}
     return Query(
-        target=target,
+        target=reading.target,
         number=number,
         sql=reading.sql,
         start=extension.start,
@@ -153,8 +156,9 @@ def _leaf(node: exp.Expr, reading: Reading) -> Leaf:
         raise QueryError("this part of the condition cannot be read; put it in brackets", reading.sql, None)
     start, stop = node.meta["span"]
     columns: set[str] = set()
-    for column in node.find_all(exp.Column):
-        if _inside_query(column, node):
+    parts = list(node.find_all(exp.Column, exp.Anonymous, exp.Query))  # at once: lists may be long
+    for column in parts:
+        if not isinstance(column, exp.Column) or is_inside(column, node) or has_own_name(column, node):
             continue
         if column.table:
             where = column.meta.get("start", column.this.meta.get("start", start))
@@ -166,32 +170,14 @@ def _leaf(node: exp.Expr, reading: Reading) -> Leaf:
                 where,
             )
         columns.add(column.name.lower())
-    calls = {call.name.lower() for call in node.find_all(exp.Anonymous) if not _inside_query(call, node)}
-    read = frozenset(columns) | columns_read(frozenset(calls))
-    return Leaf(start, stop, reading.render(start, stop), read, node, frozenset(calls))
-
-
-def _inside_query(node: exp.Expr, root: exp.Expr) -> bool:
-    """Whether a nested SELECT lies between a node and its root, so that its columns belong to that query.
-
-    Also True for the own names of a lambda.
-    """
-    parent: exp.Expr | None = node
-    while parent is not None:
-        if isinstance(parent, exp.Query):
-            return True
-        if isinstance(parent, exp.Lambda):
-            own = {name.name.lower() for name in _names(parent.expressions)}
-            if node.name.lower() in own:
-                return True
-        if parent is root:
-            return False
-        parent = parent.parent
-    return False
-
-
-def _names(nodes: Items[exp.Expr]) -> list[exp.Expr]:
-    return [node for node in nodes if isinstance(node, (exp.Identifier, exp.Column))]
+    calls = frozenset(
+        part.name.lower() for part in parts if isinstance(part, exp.Anonymous) and not is_inside(part, node)
+    )
+    selected = Nested(reach=Reach.MATCHES if "similarity" in calls else Reach.ROW)
+    if any(isinstance(part, exp.Query) for part in parts):
+        selected = nested(node, reading.target, reading.named())
+    read = frozenset(columns) | columns_read(calls) | selected.columns
+    return Leaf(start, stop, reading.render(start, stop), read, node, calls, reach=selected.reach)
 
 
 def column_position(leaf: Leaf, name: str) -> int:

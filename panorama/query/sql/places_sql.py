@@ -16,20 +16,23 @@ def follows_known(query: Query) -> bool:
 
 
 def tracks_to_follow(query: Query) -> str:
-    """SQL of the ids of the tracks that a shorthand follows through every frame."""
+    """SQL of the ids of the tracks that a shorthand follows through every frame, possibly of more.
+
+    It is a statement of its own, as is `places_from_files`; see `track_steps`.
+    """
     names = Names(query.number)
     picks = " UNION ".join(
         f"SELECT track_id FROM {names.tracks(j)}"
         for j, item in enumerate(query.every_seen())
         if frame_by_frame(query, item)
     )
-    return with_steps(track_steps(query, names), picks)
+    return with_steps(track_steps(query, names, apart=True), picks)
 
 
 def places_from_files(query: Query) -> str:
     """SQL of the boxes for a shorthand that follows known tracks, if these are too many to hand over."""
     names = Names(query.number)
-    return with_steps(track_steps(query, names), every_place(query, query.every_seen(), names))
+    return with_steps(track_steps(query, names, apart=True), every_place(query, query.every_seen(), names))
 
 
 def places_in(query: Query) -> str:

@@ -12,8 +12,9 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 from panorama.errors import QueryError
-from panorama.query.handed.relations import SCHEMA
+from panorama.query.handed.relations import RELATION_COLUMNS, RELATIONS, SCHEMA
 from panorama.query.handed.shapes import shape_kinds
+from panorama.query.shorthands.nested import Named as NamedQueries
 from panorama.query.shorthands.plan import Context, Query
 from panorama.query.shorthands.rules import apply_rules
 from panorama.query.shorthands.shorthand import Reading, read_shorthand
@@ -24,7 +25,7 @@ from panorama.query.sql.plain_tree import Source, Statement, read_statement
 from panorama.query.sql.rewritten import Named, Piece, Rewritten, SimilarityCall, Verify
 from panorama.query.sql.unions import check_sides
 from panorama.query.text.dialect import parse_shorthand
-from panorama.query.text.extensions import VERDICTS, Extension, find_extensions
+from panorama.query.text.extensions import VERDICTS, Extension, find_extensions, named_queries
 from panorama.query.text.guard import readable
 from panorama.query.text.parameters import (
     GivenPicture,
@@ -141,7 +142,13 @@ class Rewriter:
         inside = [p for p in self._places if extension.start <= p.start < extension.stop]
         refuse_no_numbers(inside, self._values, self._sql)
         node = parse_shorthand(self._tokens, extension, self._sql)
-        reading = Reading(self._sql, lambda a, b: self._render(a, b, extension), self._entities)
+        reading = Reading(
+            self._sql,
+            lambda a, b: self._render(a, b, extension),
+            self._entities,
+            node.this.name,
+            lambda: self._named,
+        )
         before = len(self._similarities)
         query = read_shorthand(node, extension, len(self._queries) + 1, reading)
         query = replace(query, number=len(self._queries) + 1)
@@ -279,8 +286,7 @@ class Rewriter:
         """What a call outside a shorthand needs, and the SQL that looks up its value."""
         select = self._select_around(extension)
         _, relation = compared = self._compared(extension)
-        named = {token.text.lower() for token in self._typed if token.token_type == TokenType.VAR}
-        target = "crops" if named & {"crops", "crop_id"} else "tracks"
+        target = self._probably_of(relation)
         prefix = "" if relation is None else f"{quote_name(relation)}."
         if select is None:
             return Need(), self._lookup(call, target, prefix)
@@ -302,6 +308,22 @@ class Rewriter:
 
         need = Need() if source is None else select.need(source, same)
         return need, self._lookup(call, target, prefix)
+
+    def _probably_of(self, relation: str | None) -> str:
+        """Whether a call is about 'crops' or 'tracks', as far as the words of the statement tell.
+
+        Args:
+            relation: the one whose rows are compared, by its name or alias; None if it is not named.
+        """
+        words = [token.text.lower() for token in self._typed]
+        if relation is not None:
+            called = relation.lower()
+            before = [words[i - 2 if words[i - 1] == "as" else i - 1] for i in _places(words, called)]
+            meant = {word for word in (called, *before) if word in RELATIONS and word not in self._named}
+            if len(meant) == 1:
+                return "crops" if "crop_id" in RELATION_COLUMNS[meant.pop()] else "tracks"
+        named = {token.text.lower() for token in self._typed if token.token_type == TokenType.VAR}
+        return "crops" if named & {"crops", "crop_id"} else "tracks"
 
     def _asked_of(self, select: Select, source: Source | None, extension: Extension) -> str:
         """Whether a SELECT with known columns computes the similarity of 'crops' or of 'tracks'."""
@@ -343,6 +365,17 @@ class Rewriter:
         """The statement parsed as plain SQL, with parameters filled in; None if it cannot be parsed."""
         filled = with_constants(self._typed, self._places, self._values, TokenType.PLACEHOLDER)
         return read_statement(self._sql, filled)
+
+    @cached_property
+    def _named(self) -> NamedQueries:
+        """The CTEs of the statement; None for one of several of a name, or with the name of a relation."""
+        names = named_queries(self._typed)
+        ctes = list(self.plain.tree.find_all(exp.CTE)) if names and self.plain is not None else []
+        called = {name: [cte for cte in ctes if cte.alias.lower() == name] for name in names}
+        return {
+            name: of_name[0] if len(of_name) == 1 and name not in RELATIONS else None
+            for name, of_name in called.items()
+        }
 
     def _lookup(self, call: SimilarityCall, target: str, prefix: str = "") -> str:
         # The inner columns have names that no relation has, so that the outer columns stay visible.
@@ -398,6 +431,11 @@ class Rewriter:
         """The parameters that remain in the text after the replacements."""
         left = [p for p in self._places if not any(e.start <= p.start < e.stop for e in outer)]
         return remaining_parameters(left, self._values, self._parameters, self._sql)
+
+
+def _places(words: list[str], word: str) -> list[int]:
+    """The indices, from 2 on, at which a word stands."""
+    return [i for i, one in enumerate(words) if one == word and i > 1]
 
 
 _OPENERS = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}

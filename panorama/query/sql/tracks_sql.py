@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from panorama.query.handed.handing import found_of, views_of
 from panorama.query.handed.relations import SCHEMA
@@ -68,16 +68,33 @@ def with_steps(steps: Sequence[Step], body: str) -> str:
     return f"WITH {', '.join(f'{step.name} AS{kept[step.kept]} ({step.sql})' for step in steps)} {body}"
 
 
-def track_steps(query: Query, names: Names) -> list[Step]:
-    """The videos that can hold an answer, and the tracks of everything looked for."""
+def track_steps(query: Query, names: Names, *, apart: bool = False) -> list[Step]:
+    """The videos that can hold an answer, and the tracks of everything looked for.
+
+    Args:
+        apart: whether they are for a statement of their own. It has no condition that only the user's
+            statement can ask, so it may find more videos and tracks.
+    """
+    shared, seen = query.shared, query.every_seen()
+    if apart and not all(leaf.asked_apart for leaf in (*shared, *_conditions(seen))):
+        shared = _asked_apart(shared)
+        query = replace(query, first_rows=None)  # the first of more tracks may be others
     videos = (
         f"SELECT *, {VIDEO_CLOCK} FROM {SCHEMA}.videos"
-        f"{where_all(query.shared, _bracketed(query.video_clock_sql()))}"
+        f"{where_all(shared, _bracketed(query.video_clock_sql()))}"
     )
     steps = [Step(names.videos, videos, kept=True)]
-    for j, item in enumerate(query.every_seen()):
-        steps.append(Step(names.tracks(j), _tracks(query, item, names), kept=True))
+    for j, item in enumerate(seen):
+        steps.append(Step(names.tracks(j), _tracks(query, item, names, apart), kept=True))
     return steps
+
+
+def _conditions(seen: Sequence[Seen]) -> Iterator[Leaf]:
+    return (leaf for item in seen for leaf in item.conditions)
+
+
+def _asked_apart(conditions: tuple[Leaf, ...]) -> tuple[Leaf, ...]:
+    return tuple(leaf for leaf in conditions if leaf.asked_apart)
 
 
 def where_all(conditions: tuple[Leaf, ...], *more: str) -> str:
@@ -96,8 +113,8 @@ def _bracketed(text: str) -> str:
     return f"({text})" if text else ""
 
 
-def _tracks(query: Query, seen: Seen, names: Names) -> str:
-    """SQL of the tracks of one thing looked for, with their video and match."""
+def _tracks(query: Query, seen: Seen, names: Names, apart: bool) -> str:
+    """SQL of the tracks of one thing looked for, with their video and match; see `track_steps`."""
     video = f"{OWN_VIDEO.format('v')}, v.frames AS video_frames"
     of_video = f"JOIN {names.videos} v ON v.segment = t.segment"
     unmatched = "NULL::VARCHAR AS entity, NULL::DOUBLE AS score, NULL::VARCHAR AS band"
@@ -118,6 +135,7 @@ def _tracks(query: Query, seen: Seen, names: Names) -> str:
         for leaf in seen.conditions
         if PLACE not in leaf.columns and (early is None or leaf.columns <= early)
     )
+    conditions = _asked_apart(conditions) if apart else conditions
     if query.target == "tracks" and conditions:
         source = with_span(source)
     # The users' conditions get a query of their own: they see none of our names, not even in errors.

@@ -244,6 +244,25 @@ def closing(tokens: list[Token], i: int) -> int:
     return len(tokens) - 1
 
 
+def named_queries(tokens: list[Token]) -> frozenset[str]:
+    """The names, in lower case, that the WITHs of a statement give to queries; possibly a few others.
+
+    A query is named by `name AS (`, `name(columns) AS MATERIALIZED (` and the like.
+    """
+    found = set()
+    for i, token in enumerate(tokens[:-2]):
+        after = i + 1
+        if tokens[after].token_type == TokenType.L_PAREN:
+            after = closing(tokens, after) + 1
+        words = [word.text.upper() for word in tokens[after : after + 2]]
+        if words in _NAMES_QUERY:
+            found.add(token.text.lower())
+    return frozenset(found)
+
+
+_NAMES_QUERY = (["AS", "("], ["AS", "MATERIALIZED"], ["AS", "NOT"], ["USING", "KEY"])
+
+
 def _shorthand_span(tokens: list[Token], i: int, layout: Layout) -> Extension:
     """The shorthand at `i`; it ends at its parenthesis, a semicolon, a set operation or the end."""
     depth = 0

@@ -22,9 +22,11 @@ from panorama.errors import QueryError, UnknownEntity, first_entity, no_entity, 
 from panorama.lines import counted
 from panorama.query.handed.relations import SCHEMA
 from panorama.query.run import Run
+from panorama.query.shorthands.clock import ends_before
 from panorama.query.shorthands.conditions import any_of, hull
 from panorama.query.shorthands.plan import CLOCK_COLUMNS, Query
 from panorama.query.text.extensions import closing
+from panorama.query.text.quoting import quote_text
 from panorama.store.catalog.zones import lost_shape
 
 NEAR_AMONG = 2_000
@@ -94,6 +96,11 @@ def remarks(
             found[f"a {asked.column} lies between 0 and 1; none reaches {text}{meant}"] = None
     for first, second in reversed_ranges(tokens):
         found[f"BETWEEN {first} AND {second} is never true: put the smaller number first"] = None
+    for first, second in _reversed_instants(tokens):
+        told = (
+            f"BETWEEN {quote_text(first)} AND {quote_text(second)} is never true: put the earlier one first"
+        )
+        found[told] = None
     for column, sign, instead in _compared_with_null(tokens):
         found[f"{column} {sign} NULL is never true: write {column} {instead}"] = None
     return [*found, *_names_in_vain(tokens, entities, videos)]
@@ -138,6 +145,15 @@ def reversed_ranges(tokens: list[Token]) -> Iterator[tuple[str, str]]:
             with suppress(ValueError):  # for '0e', see refuse_numbers
                 if float(first) > float(second):
                     yield first, second
+
+
+def _reversed_instants(tokens: list[Token]) -> Iterator[tuple[str, str]]:
+    """Pairs of instants or days after BETWEEN whose first one is later."""
+    for i, token in enumerate(tokens):
+        if token.token_type == TokenType.BETWEEN:
+            pair = [value.text for value in _values(tokens, i + 1, TokenType.AND, 2)]
+            if len(pair) == 2 and ends_before(*pair):
+                yield pair[0], pair[1]
 
 
 def _compared_with_null(tokens: list[Token]) -> Iterator[tuple[str, str, str]]:
