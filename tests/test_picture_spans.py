@@ -17,7 +17,7 @@ from fakes import Thing, scene, write_album
 from numpy.typing import NDArray
 
 from panorama.query.handed.clocks import list_clocks, list_spans
-from panorama.query.shorthands.clock import joined_pictures, span_of
+from panorama.query.shorthands.clock_sql import joined_pictures, span_of
 from panorama.store.catalog.picture_clocks import KEY_BITS, PICTURE_CLOCKS, PICTURE_SPANS, clocks_of
 from panorama.video import picture_taken
 

@@ -87,6 +87,7 @@ def test_what_the_last_look_saw_lasts_until_the_next_one_would_have_been() -> No
     assert spans({**looks, 90: NOTHING}, 110) == [(15, 75)]
     assert spans({0: SEEN, 6: SEEN, 15: SEEN}, 17, cuts=(11,)) == [(0, 11), (12, 17)]
     assert spans({0: SEEN, 6: SEEN}, 20) == [(0, 13)], "looks that were due and are missing saw nothing"
+    assert spans({0: SEEN, 6: SEEN, 12: SEEN}, 14) == [(0, 14)]
 
 
 def test_the_only_look_of_a_shot_reaches_half_way_to_the_next_shot_or_the_end() -> None:

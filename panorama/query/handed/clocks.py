@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from panorama.query.handed.lending import lent
-from panorama.query.shorthands.clock import PICTURE_ALARMS, PICTURE_CLOCKS, PICTURE_SPANS
+from panorama.query.shorthands.clock_sql import PICTURE_ALARMS, PICTURE_CLOCKS, PICTURE_SPANS
 from panorama.store.catalog.picture_clocks import KEY_BITS
 
 _TABLE = f"""

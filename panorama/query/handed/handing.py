@@ -18,7 +18,7 @@ from panorama.query.handed.following import Videos, followed, no_places
 from panorama.query.handed.lending import lend
 from panorama.query.handed.relations import SCHEMA
 from panorama.query.matching.matches import Matcher, Matches
-from panorama.query.shorthands.clock import joined_pictures, span_of
+from panorama.query.shorthands.clock_sql import joined_pictures, span_of
 from panorama.store.ascending import rows_in
 
 MANY_TRACKS = 50_000

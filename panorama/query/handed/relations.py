@@ -15,7 +15,7 @@ from panorama.errors import LibraryDamaged, UsageError
 from panorama.query.handed.clocks import list_clocks, list_spans
 from panorama.query.handed.lending import lent
 from panorama.query.handed.shapes import Shape, add_shapes
-from panorama.query.shorthands.clock import instants, instants_of_films, spans, spans_of_films
+from panorama.query.shorthands.clock_sql import instants, instants_of_films, spans, spans_of_films
 from panorama.query.text.quoting import quote_text
 from panorama.store.files.lost import check_readable
 

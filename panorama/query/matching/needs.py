@@ -23,7 +23,8 @@ from panorama.query.handed.handing import give_tracks
 from panorama.query.handed.relations import SCHEMA
 from panorama.query.handed.shapes import touching
 from panorama.query.matching.matches import ACCEPTED, UNCERTAIN, Keep, Matcher, Matches, MatchRequest
-from panorama.query.shorthands.clock import MARGIN_SECONDS, VIDEO_CLOCK, joined_pictures, span_of
+from panorama.query.shorthands.clock import MARGIN_SECONDS
+from panorama.query.shorthands.clock_sql import VIDEO_CLOCK, joined_pictures, span_of
 from panorama.query.shorthands.conditions import Bounds
 from panorama.query.shorthands.plan import (
     MATCH_COLUMNS,

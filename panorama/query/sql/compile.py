@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from panorama.query.handed.relations import SCHEMA
-from panorama.query.shorthands.clock import with_clock, with_span
+from panorama.query.shorthands.clock_sql import with_clock, with_span
 from panorama.query.shorthands.plan import KEY, ORDER, OUTPUT, OVERLAP_TARGETS, Branch, Query, Seen
 from panorama.query.sql.moments_sql import moments_intervals, moments_of_branches
 from panorama.query.sql.places_sql import every_place, follows_known, places_in

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from panorama.query.shorthands.clock import with_alarms, with_order, with_span, within_alarms
+from panorama.query.shorthands.clock_sql import with_alarms, with_order, with_span, within_alarms
 from panorama.query.shorthands.conditions import Leaf
 from panorama.query.shorthands.plan import GAP_SECONDS, Branch, PlannedSequence, Seen
 

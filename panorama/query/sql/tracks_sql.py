@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from panorama.query.handed.handing import found_of, views_of
 from panorama.query.handed.relations import SCHEMA
 from panorama.query.handed.shapes import touching
-from panorama.query.shorthands.clock import MARGIN_SECONDS, VIDEO_CLOCK, with_span
+from panorama.query.shorthands.clock import MARGIN_SECONDS
+from panorama.query.shorthands.clock_sql import VIDEO_CLOCK, with_span
 from panorama.query.shorthands.conditions import Leaf
 from panorama.query.shorthands.plan import VIDEO_COLUMNS, Query, Seen
 from panorama.query.shorthands.space import PLACE
