@@ -343,7 +343,9 @@ class _Follower:
         small = small_size(info, settings.picture_side)
         self._scale = (info.width / small[0], info.height / small[1])
         self._seen_at = FrameSeconds(1 / (info.average_rate or 25.0))
-        self._builder = SegmentBuilder(self._seen_at, settings.crops_per_track, self._size)
+        self._builder = SegmentBuilder(
+            self._seen_at, settings.crops_per_track, self._size, settings.keyframes_only
+        )
 
     def follow(self, parcel: Parcel) -> None:
         """Track the regions of a parcel's frames; adds the tracks that ended to the parcel."""

@@ -105,12 +105,20 @@ class SegmentBuilder:
         seen_at: presentation times of the frames, which the caller fills.
         crops_per_track: number of crops to keep of each track.
         size: width and height of the frames as displayed.
+        keyframes_only: whether frames are sampled as the video's keyframes come, not as often as it takes.
     """
 
-    def __init__(self, seen_at: FrameSeconds, crops_per_track: int, size: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        seen_at: FrameSeconds,
+        crops_per_track: int,
+        size: tuple[int, int],
+        keyframes_only: bool = False,
+    ) -> None:
         self._seen_at = seen_at
         self._crops_per_track = crops_per_track
         self._size = size
+        self._keyframes_only = keyframes_only
         self._tracker = Tracker()
         self._keepers: dict[int, ViewKeeper] = {}
         self._looks = array("q")  # sampled frames of this shot, also unchanged ones
@@ -200,17 +208,20 @@ class SegmentBuilder:
     def _span(self, first: int, last: int, stop: int) -> tuple[int, int]:
         """The frames [start, stop) of a track seen at samples `first` to `last`.
 
-        It extends half-way to the samples before and after, at which it was not seen. If its shot or the
-        video ends before another sample was due, it lasts until then: nothing says that it left. If only
-        keyframes are looked at, a shot may end long after its only sample; then it extends half-way there.
+        It extends half-way to the samples before and after, at which it was not seen. If the shot or the video
+        ends before another sample was due, it lasts until then: nothing says that it left. With keyframes
+        alone the end may be far away; it extends half-way there, or as far as if there were a sample.
         """
         before = bisect_left(self._looks, first) - 1
         after = bisect_right(self._looks, last)
         gap_before = first - self._looks[before] if before >= 0 else self._gap
         start = max(self._shot_start, first - gap_before // 2)
-        if after == len(self._looks) and stop - last <= self._gap:
+        if after < len(self._looks):
+            gap_after = self._looks[after] - last
+        elif self._keyframes_only:
+            gap_after = max(self._gap, stop - last)
+        else:
             return start, max(start + 1, stop)
-        gap_after = self._looks[after] - last if after < len(self._looks) else stop - last
         return start, max(start + 1, min(stop, last + gap_after - gap_after // 2))
 
     def _finished(self, tracks: list[Track], stop: int) -> Iterator[FinishedTrack]:

@@ -202,7 +202,9 @@ def _asked_of_tracks(query: Query, branch: Branch) -> str:
             # A one-sided condition holds at some instant of the track if it holds at one of its ends.
             instants = "SELECT unnest([start_clock, end_clock]) AS clock"
             asked.append(f"EXISTS (SELECT 1 FROM ({instants}) WHERE {leaf.text})")
-    for leaf in branch.seen[0].conditions if branch.seen and query.target == "frames" else ():
+    # Beside what must not be seen, other tracks in the same frames count, too.
+    of_one = query.target == "frames" and branch.seen and not branch.unseen
+    for leaf in branch.seen[0].conditions if of_one else ():
         of_all = all(leaf in seen.conditions for seen in branch.seen)
         if of_all and leaf.columns == {"track_id"} and not leaf.may_select:
             asked.append(f"({leaf.text})")

@@ -17,6 +17,8 @@ PICTURE_SPANS = "_panorama.picture_spans"
 PICTURE_ALARMS = "_panorama.picture_alarms"
 """The table of the first and last picture of each alarm; see there."""
 _FRAME = f"INTERVAL {1_000_000 // PICTURES_PER_SECOND} MICROSECONDS"
+_STEP = f"{1 / PICTURES_PER_SECOND!r}::DOUBLE"
+"""Seconds between two pictures; readers multiply with it, and other arithmetic gives other last bits."""
 
 
 def clock_seconds(base: str, seconds: str) -> str:
@@ -154,12 +156,14 @@ def within_alarms(rows: str) -> str:
     Args:
         rows: SQL with `start_time`, `end_time` and `video_clock`.
     """
-    key, first, last = "s.video_clock.key", _number("s.start_time"), _number("s.end_time")
-    begin = f"coalesce(greatest(s.start_time, (a._first - {key}) / {PICTURES_PER_SECOND}), s.start_time)"
-    end = f"coalesce(least(s.end_time, (a._last + 1 - {key}) / {PICTURES_PER_SECOND}), s.end_time)"
+    key = "s.video_clock.key"
+    first, last = (f"{key} + {_number(edge)}" for edge in ("s.start_time", "s.end_time"))
+    # An end that is no cut stays what it is, to the last bit: the sweep compares it with those of others.
+    begin = f"CASE WHEN a._first > {first} THEN (a._first - {key}) * {_STEP} ELSE s.start_time END"
+    end = f"CASE WHEN a._last + 1 < {last} THEN (a._last + 1 - {key}) * {_STEP} ELSE s.end_time END"
     return (
         f"SELECT s.* REPLACE ({begin} AS start_time, {end} AS end_time) FROM ({rows}) s"
-        f" LEFT JOIN {PICTURE_ALARMS} a ON a._first < {key} + {last} AND a._last >= {key} + {first}"
+        f" LEFT JOIN {PICTURE_ALARMS} a ON a._first < {last} AND a._last >= {first}"
     )
 
 
