@@ -150,6 +150,21 @@ def test_nothing_is_known_of_the_time_between_two_alarms(run: Callable[..., Ran]
     assert len(list((tmp_path / "clips").iterdir())) == 2
 
 
+@pytest.mark.parametrize("first", [3, 6, 7])
+def test_what_is_in_every_picture_is_absent_at_no_time(
+    first: int, run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """A cut at n / 5 is another number than the end of a track at n * 0.2: a moment without it lay between."""
+    for number in range(12):
+        taken = f"2026:03:01 10:{30 * (number >= first):02d}:{number:02d}"
+        shown = scene(number, [Thing("red", 0, 12)])
+        write_taken(tmp_path / "trap" / f"IMG_{number:04d}.png", taken, picture=shown)
+    run("index", "trap", "--model", "color-bands", *BERLIN)
+    run("register", "--album", write_album(tmp_path / "album", "red"))
+    assert len(run("query", "SELECT moments WHERE entity = 'red'", "--json").json) == 2
+    assert run("query", "SELECT moments WHERE NOT entity = 'red'", "--json").json == []
+
+
 def test_a_clip_shows_no_picture_of_another_alarm(
     trapped: Callable[..., list[Row]], run: Callable[..., Ran], tmp_path: Path
 ) -> None:

@@ -45,9 +45,25 @@ READ = [
         "SELECT moments WHERE entity = 'it''s' with\nrecall >= 0.5",
         f"AND {NOT_REJECTED}, instead of WITH RECALL",
     ),
+    *(
+        (f"SELECT frames WHERE {together}", f"AND {NOT_REJECTED}, with the OR before it in brackets")
+        for together in (
+            "(entity = 'a' OR entity = 'b') AND entity = 'c'",
+            "entity = 'a' AND (camera = 'yard' OR entity = 'b')",
+            "(entity = 'a' OR camera = 'x') AND (camera = 'y' OR entity = 'c')",
+            "time > 3 OR (entity = 'a' AND near('b', 'c', 5))",
+        )
+    ),
+    *(
+        (f"SELECT frames{alone}", "AND {}")
+        for alone in (
+            ", entity WHERE entity = 'a' AND time BETWEEN 3 AND 4 ORDER BY entity, time",
+            " WHERE entity IN (SELECT entity FROM entities) AND (time > 3)",
+        )
+    ),
     (
-        "SELECT frames WHERE (entity = 'a' OR entity = 'b') AND entity = 'c'",
-        f"AND {NOT_REJECTED}, with the OR before it in brackets",
+        "SELECT frames WHERE (entity = 'a' OR entity = 'b') AND time > 3",
+        "AND {}, with the OR before it in brackets",
     ),
     ("", ALL),
 ]
@@ -104,6 +120,9 @@ def test_a_track_is_counted_once_and_only_if_it_is_asked_for(run, doubtful):
     for target in ("tracks", "frames", "crops"):
         said = run("query", f"SELECT {target} WHERE entity = 'mixed' AND track_id = {one}").err
         assert "1 track is uncertain" in said
+    everywhere = run("query", "SELECT frames WHERE NOT entity = 'mixed'").err
+    beside_one = run("query", f"SELECT frames WHERE NOT entity = 'mixed' AND track_id = {one}").err
+    assert everywhere.split(";")[0] == beside_one.split(";")[0] != ""
     for never in ("end_time - start_time > 1000", "samples > 10000", "start_frame > end_frame"):
         none = run("query", f"SELECT tracks WHERE entity = 'mixed' AND {never}").err
         assert "nothing is uncertain" in none
@@ -169,5 +188,6 @@ def test_no_advice_where_it_would_not_apply(sql):
 
 
 def test_the_order_and_limit_of_a_statement_stay():
-    told = nothing_told("SELECT tracks WHERE entity = 'a' ORDER BY start_time LIMIT 3")
-    assert "with: AND score >= 0. If" in told
+    for kept in ("ORDER BY start_time LIMIT 3", "LIMIT 3", "ORDER  BY start_time"):
+        told = nothing_told(f"SELECT tracks WHERE entity = 'a' {kept}")
+        assert "with: AND score >= 0. If" in told

@@ -208,9 +208,9 @@ class SegmentBuilder:
     def _span(self, first: int, last: int, stop: int) -> tuple[int, int]:
         """The frames [start, stop) of a track seen at samples `first` to `last`.
 
-        It extends half-way to the samples before and after, at which it was not seen. If the shot or the video
-        ends before another sample was due, it lasts until then: nothing says that it left. With keyframes
-        alone the end may be far away; it extends half-way there, or as far as if there were a sample.
+        It extends half-way to the samples before and after, at which it was not seen. If the shot or the
+        video ends before another sample was due, it lasts until then: nothing says that it left. With
+        keyframes alone the end may be far away; it extends half-way there, or as if there were a sample.
         """
         before = bisect_left(self._looks, first) - 1
         after = bisect_right(self._looks, last)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from panorama.lines import counted
 from panorama.query.handed.relations import MATCHED_COLUMNS
+from panorama.query.shorthands.space import PREDICATES
 from panorama.query.text.advised import UNCERTAIN, uncertain_of
 from panorama.query.text.extensions import find_extensions
 from panorama.query.text.tokens import tokenize
@@ -16,7 +17,8 @@ _WITHOUT_BAND = re.compile(r"\b(NOT[ (]+ENTITY|ENTITY[ )]+IS NULL|FOLLOWED BY|BE
 """Rows made of several tracks, or rows that match nothing, have no band."""
 _DECIDED_BY_USER = re.compile(r"\b(SCORE|BAND|WITH|OR)\b")
 """It chooses by itself what is near enough, or a condition behind it would apply to a part only."""
-_LOOKED_FOR = re.compile(r"\bENTITY\b")
+_BEHIND_WHERE = re.compile(r"\b(?:GROUP|HAVING|QUALIFY|WINDOW|ORDER|LIMIT|OFFSET|WITHIN|WITH)\b")
+_PAIRS = frozenset(name.upper() for name, predicate in PREDICATES.items() if predicate.kind == "pair")
 _GROUPED = re.compile(r"\bGROUP\s+BY\b", re.IGNORECASE)
 """Groups have no score to be ordered by."""
 
@@ -58,11 +60,34 @@ def _into_it(sql: str, band: str) -> str:
     if promise := re.search(r"\bWITH (PRECISION|RECALL)\b", asked):
         # It decides by thresholds of its own, which may leave uncertain what the bands accept.
         return f"AND {NOT_REJECTED}, instead of WITH {promise[1]}"
-    alternatives = re.split(r"\bOR\b", asked)
-    if any(len(_LOOKED_FOR.findall(part)) > 1 for part in alternatives):
-        band = NOT_REJECTED  # of things seen together, one may be accepted and the other one uncertain
+    condition = _BEHIND_WHERE.split(asked.partition(" WHERE ")[2])[0]
+    if _together(condition.split()) > 1:
+        band = NOT_REJECTED  # one may be accepted and the other one uncertain
     # After an OR, the condition would apply to the last alternative only.
-    return f"AND {band}{', with the OR before it in brackets' if len(alternatives) > 1 else ''}"
+    has_or = re.search(r"\bOR\b", asked)
+    return f"AND {band}{', with the OR before it in brackets' if has_or else ''}"
+
+
+def _together(words: Sequence[str]) -> int:
+    """How many things a condition looks for at once: of alternatives, the most that one of them does."""
+    if alternatives := _split(words, "OR"):
+        return max(map(_together, alternatives))
+    if parts := _split(words, "AND"):
+        return sum(map(_together, parts))
+    if len(words) > 2 and words[0] == "(" and words[-1] == ")":
+        return _together(words[1:-1])
+    return 2 if _PAIRS.intersection(words) else int("ENTITY" in words)
+
+
+def _split(words: Sequence[str], at: str) -> list[Sequence[str]]:
+    """The parts of a condition between words that stand outside of brackets; [] if there is none."""
+    parts, depth, begin = [], 0, 0
+    for i, word in enumerate(words):
+        depth += (word == "(") - (word == ")")
+        if word == at and depth == 0:
+            parts.append(words[begin:i])
+            begin = i + 1
+    return [*parts, words[begin:]] if parts else []
 
 
 def _joined(tracks: int, sql: str) -> str:
@@ -88,5 +113,8 @@ def _shorthand(sql: str) -> tuple[str, str]:
     if any(word.lower() in MATCHED_COLUMNS for word in words[:first] + words[last:]):
         return "", ""
     # A text or a quoted name may contain any words, also keywords.
-    asked = [word.upper() if word.isidentifier() or word in "()" else "?" for word in words[first:last]]
+    asked = [
+        word.upper() if word in "()" or all(map(str.isidentifier, word.split())) else "?"  # one is ORDER BY
+        for word in words[first:last]
+    ]
     return words[first + 1].lower(), " ".join(asked)
