@@ -154,7 +154,7 @@ def test_nothing_is_known_of_the_time_between_two_alarms(run: Callable[..., Ran]
 def test_what_is_in_every_picture_is_absent_at_no_time(
     first: int, run: Callable[..., Ran], tmp_path: Path
 ) -> None:
-    """A cut at n / 5 is another number than the end of a track at n * 0.2: a moment without it lay between."""
+    """A cut at n / 5 is not the end of a track at n * 0.2: a moment without it lay between."""
     for number in range(12):
         taken = f"2026:03:01 10:{30 * (number >= first):02d}:{number:02d}"
         shown = scene(number, [Thing("red", 0, 12)])
