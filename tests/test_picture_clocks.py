@@ -125,46 +125,6 @@ def test_a_moment_lasts_as_long_as_its_alarm(sql: str, trapped: Callable[..., li
     ]
 
 
-def test_nothing_is_known_of_the_time_between_two_alarms(run: Callable[..., Ran], tmp_path: Path) -> None:
-    """What stood in the last picture of one alarm and the first of the next was there in the hour between."""
-    for number in range(12):
-        hour, minute = (22, 58) if number < 6 else (0, 0)
-        name = f"RCNX_2026030{1 + (number > 5)}-{hour:02d}{minute:02d}{5 * (number % 6):02d}.png"
-        write_picture(tmp_path / "trap" / name, scene(number, [Thing("red", 0, 12)]))
-    run("index", "trap", "--model", "color-bands", "--time-from", "RCNX_%Y%m%d-%H%M%S")
-    run("register", "--album", write_album(tmp_path / "album", "red", "blue"))
-
-    def asked(sql: str) -> list[tuple[str, str]]:
-        rows = run("query", sql, "--json").json
-        return [(str(row["start_clock"])[11:19], str(row["end_clock"])[11:19]) for row in rows]
-
-    assert len(run("query", "SELECT tracks", "--json").json) == 1
-    both = [("22:58:00", "22:58:25"), ("00:00:00", "00:00:25")]
-    for looked_for in ("entity = 'red'", "NOT entity = 'blue'", "entity = 'red' AND NOT entity = 'blue'"):
-        moments = f"SELECT moments, start_clock, end_clock WHERE {looked_for}"
-        assert asked(moments) == both, looked_for
-        assert asked(f"{moments} LIMIT 1") == both[:1], looked_for
-        assert asked(f"{moments} AND time BETWEEN '23:20' AND '23:40'") == [], looked_for
-    assert asked("SELECT start_clock, end_clock FROM moments ORDER BY start_time") == both
-    run("query", "SELECT moments WHERE entity = 'red'", "--clips", "clips")
-    assert len(list((tmp_path / "clips").iterdir())) == 2
-
-
-@pytest.mark.parametrize("first", [3, 6, 7])
-def test_what_is_in_every_picture_is_absent_at_no_time(
-    first: int, run: Callable[..., Ran], tmp_path: Path
-) -> None:
-    """A cut at n / 5 is not the end of a track at n * 0.2: a moment without it lay between."""
-    for number in range(12):
-        taken = f"2026:03:01 10:{30 * (number >= first):02d}:{number:02d}"
-        shown = scene(number, [Thing("red", 0, 12)])
-        write_taken(tmp_path / "trap" / f"IMG_{number:04d}.png", taken, picture=shown)
-    run("index", "trap", "--model", "color-bands", *BERLIN)
-    run("register", "--album", write_album(tmp_path / "album", "red"))
-    assert len(run("query", "SELECT moments WHERE entity = 'red'", "--json").json) == 2
-    assert run("query", "SELECT moments WHERE NOT entity = 'red'", "--json").json == []
-
-
 def test_a_clip_shows_no_picture_of_another_alarm(
     trapped: Callable[..., list[Row]], run: Callable[..., Ran], tmp_path: Path
 ) -> None:
