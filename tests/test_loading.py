@@ -418,3 +418,16 @@ def test_decoding_goes_on_while_a_network_loads_and_the_outcome_is_the_same(tmp_
     found = tracks(slow, let_go)
     assert found == tracks(ColoredThings(), lambda job: None) and len(found) >= 3
     assert sum(slow.seen) > 0
+
+
+def test_indexing_rests_after_every_frame(tmp_path: Path) -> None:
+    """A query waited while decoding and the gate ended their sixteen frames."""
+    film = write_film(tmp_path / "a.mp4", [Thing("red", 5, 95)], frames=400)
+    job, rests = Job(open_video(film)), []
+
+    def wait() -> None:
+        rests.append(1)
+
+    parcels = list(Indexer(ColorEmbedder(), ColoredThings(), IngestSettings(10.0)).line([job], wait))
+    crops = sum(len(parcel.jpegs) for parcel in parcels)
+    assert crops and len(rests) > 400 + 400 + job.progress.samples + crops

@@ -9,13 +9,16 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from panorama.indexing import pipeline
+from panorama.indexing import rest as resting
 from panorama.indexing.pipeline import Line, Stage
+from panorama.indexing.rest import Rest
 
 PATIENCE = 60.0
 """Seconds after which what waits in vain fails instead of hanging; nothing that is right waits for them."""
@@ -44,7 +47,8 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     told = SimpleNamespace(perf_counter=lambda: made.wall, thread_time=lambda: made.processor)
-    monkeypatch.setattr(pipeline, "time", told)
+    for module in (pipeline, resting):
+        monkeypatch.setattr(module, "time", told)
     return made
 
 
@@ -319,10 +323,56 @@ def test_one_after_the_other_each_stage_is_timed_without_those_before_it(clock: 
     assert (line.meters[0].busy, line.meters[1].busy) == (20.0, 0.0)
 
 
+@pytest.mark.parametrize("joins", [False, True])
+def test_pauses_during_an_item_are_no_work(clock: Clock, joins: bool) -> None:
+    def wait() -> None:
+        clock.wall += 100.0
+
+    rest = Rest(wait)
+    shut = threading.Lock()  # one thread at a time, since all move the clock
+
+    def run(items: Iterator[int], seconds: float) -> Generator[int, None, None]:
+        for item in items:
+            with shut:
+                clock.wall += seconds
+                rest()
+                clock.wall += seconds
+            yield item
+
+    stages = [Stage(str(s), partial(run, seconds=s), 1, joins) for s in (1.0, 2.0, 3.0)]
+    line = Line(range(4), stages if joins else stages[:1], rest)
+    assert list(line) == [0, 1, 2, 3]
+    busy = [meter.busy for meter in line.meters]
+    # Of each item three pauses before a stage and three in one; a stage also waits for those before it.
+    starved = [meter.starved for meter in line.meters]
+    if joins:
+        assert busy == [8.0, 16.0, 24.0]
+        assert starved == [4 * 200, 4 * (202 + 200), 4 * (202 + 204 + 200)]
+    else:
+        assert (busy, starved) == ([8.0], [4 * 200])
+
+
+def test_a_clock_of_work_stands_still_in_pauses_of_its_thread_alone(clock: Clock) -> None:
+    def wait() -> None:
+        clock.wall += 5.0
+
+    rest = Rest(wait)
+    clock.wall = 2.0
+    assert (rest.clock(), rest.seconds) == (2.0, 0.0)
+    rest()
+    clock.wall += 1.0
+    assert (clock.wall, rest.clock(), rest.seconds) == (8.0, 3.0, 5.0)
+    other: list[float] = []
+    thread = threading.Thread(target=lambda: other.extend([rest.clock(), rest.seconds]))
+    thread.start()
+    thread.join()
+    assert other == [8.0, 0.0]
+
+
 def test_a_closed_gate_holds_every_stage() -> None:
     gate, done = threading.Event(), []
     thread = threading.Thread(
-        target=lambda: done.extend(Line(range(5), [Stage("double", doubled)], wait=gate.wait))
+        target=lambda: done.extend(Line(range(5), [Stage("double", doubled)], rest=Rest(gate.wait)))
     )
     thread.start()
     time.sleep(0.1)

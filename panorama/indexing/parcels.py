@@ -62,13 +62,13 @@ class Progress:
         return replace(self, stage_seconds=self.stage_seconds.copy())
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Count the wall time of a block under a stage's name."""
-        started = time.perf_counter()
+    def stage(self, name: str, clock: Callable[[], float] = time.perf_counter) -> Iterator[None]:
+        """Count the time of a block under a stage's name."""
+        started = clock()
         try:
             yield
         finally:
-            self.stage_seconds[name] += time.perf_counter() - started
+            self.stage_seconds[name] += clock() - started
 
 
 @dataclass(slots=True, eq=False)
@@ -142,15 +142,18 @@ class Parcel:
 
 
 @contextmanager
-def guard(parcel: Parcel, stage: str) -> Iterator[None]:
+def guard(parcel: Parcel, stage: str, clock: Callable[[], float]) -> Iterator[None]:
     """Time a step of one video's work. If it fails, give up this video, while others go on.
 
     The step runs even if the video failed before, on an emptied parcel.
+
+    Args:
+        clock: what to time it by; see `Rest.clock`.
     """
     job = parcel.job
     if job.error is not None:
         parcel.give_up()
-    with job.progress.stage(stage):
+    with job.progress.stage(stage, clock):
         try:
             yield
         except (VideoError, *DEFECTS) as exc:

@@ -17,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from panorama.indexing.rest import Rest
 from panorama.joining import join
 
 AUTOGROUP = Path("/proc/self/autogroup")
@@ -32,6 +33,7 @@ class Meter:
         busy: working; includes waiting for a core that other processes use.
         processor: processor time of its thread, without threads that libraries start.
         starved: waiting for the previous stage, and pausing.
+        paused: pausing, in this stage and those before it in its thread.
         blocked: waiting for the next stage.
         items: number of items handed on.
         queued: sum, over all items taken, of the length of the queue before the stage.
@@ -42,6 +44,7 @@ class Meter:
     busy: float = 0.0
     processor: float = 0.0
     starved: float = 0.0
+    paused: float = 0.0
     blocked: float = 0.0
     items: int = 0
     queued: int = 0
@@ -123,7 +126,8 @@ class Line:
     Args:
         source: the items for the first stage.
         stages: the stages, in order.
-        wait: called by each stage before each item; here work pauses to let queries run.
+        rest: called by each stage before each item; here work pauses to let queries run. Stages may call it
+            during an item, too.
         leave: called if the threads are stopped early, before they are joined. It must make a stage return
             that waits for something elsewhere.
 
@@ -135,13 +139,13 @@ class Line:
         self,
         source: Iterable[Any],
         stages: Sequence[Stage],
-        wait: Callable[[], None] = lambda: None,
+        rest: Rest | None = None,
         leave: Callable[[], None] = lambda: None,
     ) -> None:
         self._leave = leave
         self._source = source
         self._stages = stages
-        self._wait = wait
+        self._rest = Rest() if rest is None else rest
         self.meters = [Meter(stage.name) for stage in stages]
         begins = [place for place, stage in enumerate(stages) if not place or not stage.joins]
         self._groups = [range(*ends) for ends in pairwise([*begins, len(stages)])]
@@ -184,7 +188,7 @@ class Line:
         meter = self.meters[places[-1]]
         try:
             lower_priority()
-            taken = self._waited(self._source, self.meters[0]) if number == 0 else self._taken(number)
+            taken = self._rested(self._source) if number == 0 else self._taken(number)
             with contextlib.closing(self._chained(places, taken)) as results:
                 for item in results:
                     before = time.perf_counter()
@@ -202,8 +206,8 @@ class Line:
         """The items from the previous thread; counts the time until they come as starved."""
         meter = self.meters[self._groups[number][0]]
         while True:
+            self._rest()
             before = time.perf_counter()
-            self._wait()
             item, depth = self._queues[number - 1].take()
             meter.starved += time.perf_counter() - before
             meter.queued += depth
@@ -212,12 +216,10 @@ class Line:
                 return
             yield item
 
-    def _waited(self, items: Iterable[Any], meter: Meter) -> Iterator[Any]:
+    def _rested(self, items: Iterable[Any]) -> Iterator[Any]:
         """The items, with a pause before each if needed."""
         for item in items:
-            before = time.perf_counter()
-            self._wait()
-            meter.starved += time.perf_counter() - before
+            self._rest()
             if any(queue.stopped for queue in self._queues):
                 raise _Stopped
             yield item
@@ -227,29 +229,39 @@ class Line:
         with contextlib.ExitStack() as opened:
             for place in places:
                 stage, ahead = self._stages[place], [self.meters[one] for one in places if one < place]
-                taken = self._waited(results, self.meters[place]) if ahead else results
+                taken = self._rested(results) if ahead else results
                 made = opened.enter_context(contextlib.closing(stage.run(taken)))
-                results = _timed(made, self.meters[place], ahead)
+                results = _timed(made, self.meters[place], ahead, self._rest)
             yield from results
 
 
-def _timed(results: Iterator[Any], meter: Meter, ahead: Sequence[Meter]) -> Iterator[Any]:
+def _timed(results: Iterator[Any], meter: Meter, ahead: Sequence[Meter], rest: Rest) -> Iterator[Any]:
     """The results of a stage, timed without the time of the stages before it in the same thread."""
     while True:
-        others = ahead[-1].busy + ahead[-1].starved if ahead else 0.0
-        others_worked = sum(one.processor for one in ahead)
-        waited = meter.starved
+        others, others_worked, others_paused = _spent(ahead)
+        starved, paused = meter.starved, rest.seconds
         started, worked = time.perf_counter(), time.thread_time()
         item = next(results, _End)
         spent, cpu = time.perf_counter() - started, time.thread_time() - worked
-        inner = ahead[-1].busy + ahead[-1].starved - others if ahead else 0.0
-        meter.busy += spent - inner - (meter.starved - waited)
-        meter.starved += inner
-        meter.processor += cpu - (sum(one.processor for one in ahead) - others_worked)
+        paused = rest.seconds - paused
+        after, after_worked, after_paused = _spent(ahead)
+        inner, own_pause = after - others, paused - (after_paused - others_paused)
+        meter.busy += spent - inner - own_pause - (meter.starved - starved)
+        meter.starved += inner + own_pause
+        meter.paused += paused
+        meter.processor += cpu - (after_worked - others_worked)
         if item is _End:
             return
         meter.items += 1
         yield item
+
+
+def _spent(ahead: Sequence[Meter]) -> tuple[float, float, float]:
+    """Wall and processor time of the stages before one in its thread, and their pauses, so far."""
+    if not ahead:
+        return 0.0, 0.0, 0.0
+    last = ahead[-1]
+    return last.busy + last.starved, sum(one.processor for one in ahead), last.paused
 
 
 def lower_priority(alone: bool = False) -> None:

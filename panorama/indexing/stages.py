@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -13,6 +14,7 @@ from panorama.crops import decode_picture, encode_jpeg
 from panorama.errors import ModelError
 from panorama.indexing.parcels import Batch, End, Job, Parcel, batched, guard
 from panorama.indexing.pipeline import Line, Stage
+from panorama.indexing.rest import Rest
 from panorama.indexing.settings import IngestSettings, Work, check_depth
 from panorama.models.base import Embedder, Proposer, network_facts
 from panorama.regions import Regions, suppress
@@ -98,17 +100,22 @@ class Indexer:
         return {stage: facts for stage, facts in told.items() if facts is not None}
 
     def line(self, jobs: Iterable[Any], wait: Callable[[], None] = lambda: None) -> Line:
-        """The stages in a row: turns jobs into parcels and passes other items through, in order."""
+        """The stages in a row: turns jobs into parcels and passes other items through, in order.
+
+        Args:
+            wait: called often; returns when a pause ends, and at once if there is none.
+        """
+        rest = Rest(wait)
         together = self.work.threads.cores < CORES_TO_PART
         stages = (
-            Stage("decode", self._decode),
-            Stage("gate", self._gate, DECODED_AHEAD),
+            Stage("decode", partial(self._decode, rest=rest)),
+            Stage("gate", partial(self._gate, rest=rest), DECODED_AHEAD),
             Stage("propose", self._propose, joins=together),
-            Stage("track", self._track, 2, joins=together),
-            Stage("crop", self._crop, joins=together),
+            Stage("track", partial(self._track, rest=rest), 2, joins=together),
+            Stage("crop", partial(self._crop, rest=rest), joins=together),
             Stage("embed", self._embed, 8, joins=together),
         )
-        return Line(jobs, stages, wait, self._give_up)
+        return Line(jobs, stages, rest, self._give_up)
 
     def _give_up(self) -> None:
         """Abandon all work in progress in the networks, including loading them."""
@@ -175,7 +182,7 @@ class Indexer:
             model.use_threads(self.work.threads.apply().network)
         return True
 
-    def _decode(self, jobs: Iterator[Any]) -> Generator[Any, None, None]:
+    def _decode(self, jobs: Iterator[Any], rest: Rest) -> Generator[Any, None, None]:
         for job in jobs:
             if not isinstance(job, Job):
                 yield job
@@ -185,21 +192,23 @@ class Indexer:
             decoder = _Decoder(job, self.settings.keyframes_only)
             while not decoder.over and job.error is None:
                 parcel = Parcel(job)
-                with guard(parcel, "decode"):
-                    decoder.fill(parcel)
+                with guard(parcel, "decode", rest.clock):
+                    decoder.fill(parcel, rest)
                 yield parcel
             yield Parcel(job, last=True)
 
-    def _gate(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
+    def _gate(self, parcels: Iterator[Any], rest: Rest) -> Generator[Any, None, None]:
         samplers: dict[Job, Sampler] = {}
         for parcel in parcels:
             if isinstance(parcel, Parcel):
                 job, settings = parcel.job, self.settings
-                with guard(parcel, "gate"):
+                with guard(parcel, "gate", rest.clock):
                     if job not in samplers:
                         look = settings.rate.of(job.reader.info), settings.picture_side
                         samplers[job] = Sampler(job.reader.info, *look, job.unneeded, job.reader.again)
-                    parcel.events = [e for frame in parcel.frames for e in samplers[job].look(frame)]
+                    for frame in parcel.frames:
+                        parcel.events += samplers[job].look(frame)
+                        rest()
                     job.progress.samples += len(parcel.events)
                     job.progress.unchanged += len(parcel.events) - len(parcel.samples)
                     if parcel.last:
@@ -228,27 +237,30 @@ class Indexer:
         batch = Batch(self.work.proposal_batch, lambda p: len(p.samples), _sampled_bytes)
         yield from batched(self._ready(parcels, self.proposer, batch), "propose", propose, batch)
 
-    def _track(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
+    def _track(self, parcels: Iterator[Any], rest: Rest) -> Generator[Any, None, None]:
         followers: dict[Job, _Follower] = {}
         for parcel in parcels:
             if isinstance(parcel, Parcel):
                 job = parcel.job
-                with guard(parcel, "track"):
+                with guard(parcel, "track", rest.clock):
                     if job not in followers:
                         followers[job] = _Follower(job.reader, self.settings)
-                    followers[job].follow(parcel)
+                    followers[job].follow(parcel, rest)
                 parcel.events, parcel.regions = [], []
                 if parcel.last:
                     followers.pop(job, None)
             yield parcel
 
-    def _crop(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
+    def _crop(self, parcels: Iterator[Any], rest: Rest) -> Generator[Any, None, None]:
         for parcel in parcels:
             if isinstance(parcel, Parcel):
-                with guard(parcel, "crop"):
-                    parcel.jpegs = [encode_jpeg(v.picture) for t in parcel.tracks for v in t.views]
-                    # From the stored JPEG, not the frame, so that a later query computes the same vectors.
-                    parcel.pictures = [decode_picture(jpeg) for jpeg in parcel.jpegs]
+                with guard(parcel, "crop", rest.clock):
+                    for view in (view for track in parcel.tracks for view in track.views):
+                        jpeg = encode_jpeg(view.picture)
+                        parcel.jpegs.append(jpeg)
+                        # Of the stored JPEG, not the frame, so that a later query computes the same vectors.
+                        parcel.pictures.append(decode_picture(jpeg))
+                        rest()
             yield parcel
 
     def _embed(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
@@ -299,8 +311,8 @@ class _Decoder:
         self._keyframes_only = keyframes_only
         self._frames: Iterator[VideoFrame | PassedFrame] | None = None
 
-    def fill(self, parcel: Parcel) -> None:
-        """Decode the next frames into a parcel; sets `over` if there are no more."""
+    def fill(self, parcel: Parcel, rest: Rest) -> None:
+        """Decode the next frames into a parcel, with a rest after each; sets `over` if there are no more."""
         reader, progress = self._job.reader, self._job.progress
         if self._frames is None:
             if self._keyframes_only:
@@ -318,6 +330,7 @@ class _Decoder:
         held = 0
         for frame in self._frames:
             parcel.frames.append(frame)
+            rest()
             held += frame.nbytes
             if len(parcel.frames) == PARCEL_FRAMES or held + frame.nbytes > PARCEL_BYTES:
                 break
@@ -347,8 +360,12 @@ class _Follower:
             self._seen_at, settings.crops_per_track, self._size, settings.keyframes_only
         )
 
-    def follow(self, parcel: Parcel) -> None:
-        """Track the regions of a parcel's frames; adds the tracks that ended to the parcel."""
+    def follow(self, parcel: Parcel, rest: Rest) -> None:
+        """Track the regions of a parcel's frames; adds the tracks that ended to the parcel.
+
+        Args:
+            rest: called after each frame.
+        """
         for _, _, seconds in parcel.rows:
             self._seen_at.add(seconds)
         regions = iter(parcel.regions)
@@ -359,6 +376,7 @@ class _Follower:
                 parcel.tracks += self._sample(event, next(regions))
             else:
                 self._builder.hold(event.frame, event.time_seconds)
+            rest()
         if parcel.last and len(self._seen_at):
             parcel.tracks += self._builder.finish()
             parcel.job.progress.end_seconds = self._seen_at.seconds_at(len(self._seen_at))
