@@ -22,10 +22,10 @@ from panorama.api.models import LibraryModels
 from panorama.api.named_frames import named_frame
 from panorama.arguments import Box, File, Ids, SeenIds, checked
 from panorama.cameras.listed_videos import gone_remarks, names_of
-from panorama.errors import UsageError
+from panorama.errors import UnknownEntity, UsageError
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
-from panorama.store import Store, check_name
+from panorama.store import Exemplar, Store, check_name
 from panorama.zones import Zones, orphan_remarks
 
 # The query code and its engines load with the first query: indexing does not need them.
@@ -297,12 +297,21 @@ class Library(LibraryAlbum):
                 raise UsageError(f"{name!r} is new: give an example of it, not only pictures of other things")
         self._models.remember()
         ready = registering.ready_for(album, self.embedder)
-        self._store.add_album(ready, category, known)
+        there = {name: self._had(name) for name in ready}
+        ids = dict(zip(ready, self._store.add_album(ready, category, known), strict=True))
         unlike = vetting.remarks(self, ready)
-        return [
-            replace(self.entity(name), warnings=given.told + unlike.get(name, ()))
-            for name, given in album.items()
-        ]
+        told = {name: given.told + unlike.get(name, ()) for name, given in album.items()}
+        if len(ready) == 1:  # but an album is meant to be given again as a whole
+            for name, items in ready.items():
+                told[name] += registering.given_again(items, ids[name], there[name])
+        return [replace(self.entity(name), warnings=told[name]) for name in album]
+
+    def _had(self, name: str) -> list[Exemplar]:
+        """What an entity has now; nothing if there is none of this name."""
+        try:
+            return self.exemplars(name)
+        except UnknownEntity:
+            return []
 
     def forget(self, name: str, *, with_sightings: bool = False) -> Seen | None:
         """Erase an entity so that its bytes are gone; with sightings, also the crops that show it.

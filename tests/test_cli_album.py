@@ -45,9 +45,11 @@ def test_files_folders_and_globs_are_examples_and_the_same_picture_counts_once(r
     write_album(indexed / "album", "red", "blue")
     done = run("register", "thing", "red.png", "album/blue", "gr*.png", "album/red/one.png")
     assert done.status == 0
-    assert done.err == "new entity thing: 3 examples\n"
+    twice = "registered already, so it counts once: album/red/one.png\n"
+    assert done.err == f"new entity thing: 3 examples\n{twice}"
     assert (done.out, entities(run)) == ("", {"thing": (3, 0)})
-    assert run("register", "thing", "red.png").err == "thing: 3 examples\n"
+    again = run("register", "thing", "red.png", "gr*.png").err
+    assert again == "thing: 3 examples\nregistered already, so they count once: red.png, green.png\n"
     assert entities(run) == {"thing": (3, 0)}
 
 

@@ -26,7 +26,7 @@ BY_HAND = "hand"
 """Source of a time that somebody set for one video; rules do not change it."""
 
 DIRECTIVES = {
-    "Y": r"\d{4}", "y": r"\d{2}", "m": r"\d{2}", "d": r"\d{2}", "j": r"\d{3}", "H": r"\d{2}", "I": r"\d{2}",
+    "Y": r"\d{4}", "y": r"\d{2}", "m": r"\d{2}", "d": r"\d{2}", "j": r"\d{3}", "H": r"\d{2}", "I": r"\d{1,2}",
     "M": r"\d{2}", "S": r"\d{2}", "f": r"\d{1,6}", "p": r"[AaPp][Mm]", "z": r"Z|[+-]\d{2}:?\d{2}",
     "s": r"\d{9,11}",
 }  # fmt: skip
@@ -34,11 +34,22 @@ DIRECTIVES = {
 
 _FIELD = re.compile(r"\{([^{}]*)\}|%(.)|(\*)|([^%*{}]+)|([%{}])", re.DOTALL)
 _STAMP = re.compile(
-    r"(?<!\d)(?P<Y>(?:19|20)\d\d)(?P<a>[-_.]?)(?P<m>0[1-9]|1[0-2])(?P=a)(?P<d>0[1-9]|[12]\d|3[01])"
-    r"(?:T|[-_. ]+(?:at )?)?"
-    r"(?P<H>[01]\d|2[0-3])(?P<b>[-_.:h]?)(?P<M>[0-5]\d)(?:(?P=b)(?P<S>[0-5]\d)(?:[._]?(?P<f>\d{3}))?)?"
-    r"(?P<z>Z|[+-]\d{4})?(?!\d)"
+    r"""
+    (?:(?<![A-Za-z])(?P<before>UTC|GMT)[-_.\ ]?|(?<!\d))
+    (?P<Y>(?:19|20)\d\d)(?P<a>[-_.]?)(?P<m>0[1-9]|1[0-2])(?P=a)(?P<d>0[1-9]|[12]\d|3[01])
+    (?:(?P<T>T)|[-_.\ ]+(?:at\ )?)?
+    (?:(?P<H>[01]\d|2[0-3])|(?P<one>\d)(?=[-_.:]\d\d(?:[-_.:]\d\d)?[-_.\s]?[AaPp][Mm](?![A-Za-z])))
+    (?P<b>[-_.:h]?)(?P<M>[0-5]\d)
+    (?:(?:(?P=b)|m)(?P<S>[0-5]\d)(?:s|[._]?(?P<f>\d{3}))?)?
+    (?:[-_.\s]?(?P<p>[AaPp][Mm])(?![A-Za-z]))?
+    (?:[-_.\ ]?(?P<after>UTC|GMT)(?![A-Za-z+-])|(?P<Z>Z)(?![A-Za-z]))?
+    # Behind a sign stands an offset in ISO's form alone: elsewhere it counts files, or is a second time.
+    (?(T)(?(S)(?P<z>[+-](?:00:?00|(?:0[1-9]|1[0-4]):?(?:00|15|30|45))(?!\d))?))
+    (?!\d)
+    """,
+    re.VERBOSE,
 )
+"""A date and a time in a name; `one` is an hour of one digit, which only a clock of twelve hours writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +180,13 @@ def usual_stamp(path: str) -> Told:
     found = _STAMP.search(PurePath(path).name)
     if found is None:
         return Told()
-    parts = {name: value for name, value in found.groupdict().items() if value and name not in "ab"}
+    told = {name: value for name, value in found.groupdict().items() if value is not None}
+    parts = {name: told[name] for name in "YmdHMSfz" if name in told}
+    parts.setdefault("H", f"0{told.get('one')}")
+    if "p" in told and 1 <= int(parts["H"]) <= 12:  # some write 22:15 PM
+        parts |= {"I": parts.pop("H"), "p": told["p"]}
+    if not {"before", "after", "Z"}.isdisjoint(told):
+        parts["z"] = "Z"
     return Told(None, tuple(sorted(parts.items())))
 
 
