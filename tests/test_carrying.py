@@ -345,6 +345,36 @@ def test_in_too_little_time_nothing_is_accepted_that_is_not_in_the_complete_answ
         assert found == complete
 
 
+class Hasty(Ticking):
+    """So little time is left at every look that tracks are looked at one by one."""
+
+    @property
+    def left(self) -> float:
+        return 1e-9 * super().left
+
+
+def test_in_too_little_time_a_carried_track_has_the_score_of_the_complete_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was raised above the threshold that held only while better tracks could not be excluded."""
+    monkeypatch.setattr(on_terms, "FIRST_BATCH", 1)
+    tracks = {
+        FIRST: (51, 51, Seen(0)),
+        FIRST + 1: (62, 58, Seen(0, start=1, end=2)),  # goes on with it
+        2 << 32: (64, 90, Seen(1)),  # waits for the second exit, until the time is over
+    }
+    complete = matcher(library(tracks, 1)).match(MatchRequest(("thing",)))
+    budget = Hasty(5)  # for two tracks
+    found = match_on_terms(matcher(library(tracks, 1)), MatchRequest(("thing",), budget=budget), [])
+    assert budget.cut == ["1 track that may be thing was not looked at closely"]
+    assert {track: band for track, band in by_track(found).items() if band == ACCEPTED} == {
+        FIRST: ACCEPTED, FIRST + 1: ACCEPTED,
+    }  # fmt: skip
+    scores = dict(zip(complete.track_id.tolist(), complete.score.tolist(), strict=True))
+    for track, score in zip(found.track_id.tolist(), found.score.tolist(), strict=True):
+        assert track == 2 << 32 or score == pytest.approx(scores[track], abs=1e-9)
+
+
 @pytest.mark.parametrize("added", list(COMING_BACK))
 def test_a_video_added_later_changes_what_it_would_have_changed(added: int) -> None:
     """Of two videos, the second goes on where the first ended; a track of it is found one second later."""

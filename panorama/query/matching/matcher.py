@@ -39,6 +39,7 @@ class AlbumMatcher:
         sightings: results of earlier queries; None for none.
         costs: decides between exact comparison, index and cache.
         threads: for comparing with all vectors.
+        best: exit -> what the best track of each entity counts for at least, as some may not be seen there.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class AlbumMatcher:
         sightings: Sightings | None = None,
         costs: Costs = COSTS,
         threads: int = 1,
+        best: Mapping[int, float] | None = None,
     ) -> None:
         if len(calibrations) != embedder.exits:
             raise ValueError(
@@ -62,6 +64,7 @@ class AlbumMatcher:
         self._cohort = embedder.cohort()  # (exits, N, dim)
         self._passes = Passes(source, self._cohort, self.calibrations, costs, threads)
         self._wholes: dict[str, Whole] = {}
+        self._best = dict(best or {})
 
     def match(self, request: MatchRequest) -> Matches:
         """Every (entity, track) that the request needs; see MatchRequest.keep."""
@@ -95,7 +98,8 @@ class AlbumMatcher:
             whole = self._grow(known, np.frombuffer(added, np.int32))
             self._remember(whole)
             fresh += [name for name in known if name not in whole]
-        self._remember({name: whole for name, (whole, _) in self._found(fresh, None, {}).items()})
+        best = dict.fromkeys(fresh, self._best)
+        self._remember({name: whole for name, (whole, _) in self._found(fresh, None, best).items()})
 
     def _remember(self, wholes: Mapping[str, Whole]) -> None:
         """Keep results of the whole library, and only these: a query may stop here, others read meanwhile."""

@@ -9,7 +9,7 @@ not reached is not accepted by a confirmation and carries nothing (see `kinship`
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -94,8 +94,9 @@ def _within(matcher: AlbumMatcher, request: MatchRequest, budget: Budget) -> Mat
     may_be = f"that may be {request.entities[0]}"
     told = counted(waiting, f"track {may_be} was", f"tracks {may_be} were")
     budget.cut.append(f"{told} not looked at closely")
-    strict = _strict(matcher.rules(request.entities[0]), matcher.first_exit())
-    found = _like(matcher, source, strict).match(request)
+    # What was left out may be as good as can be: past the first exit, accept only what it could not prevent.
+    best = dict.fromkeys(range(matcher.first_exit() + 1, matcher.embedder.exits + 1), 1.0)
+    found = _like(matcher, source, matcher.calibrations, best).match(request)
     if request.keep == "accepted":
         return found
     # Leave out tracks whose score and band may not be those of the complete answer.
@@ -105,26 +106,20 @@ def _within(matcher: AlbumMatcher, request: MatchRequest, budget: Budget) -> Mat
 
 def _may_change(found: Matches, rule: Calibration) -> NDArray[np.bool_]:
     """(T,) undecided tracks that what was left out may accept or lower, by the rule of the deepest exit."""
-    # Other tracks may carry them or be better; where tracks are not compared in scenes, a strict `high` may
-    # have kept them from acceptance.
+    # Other tracks may carry them or be better; where tracks are not compared in scenes, the best that could
+    # be may have kept them from acceptance.
     compared = rule.near_in_video > 0
     return np.asarray((found.band == UNCERTAIN) & (compared | (found.score >= rule.high)))
 
 
-def _like(matcher: AlbumMatcher, source: VectorSource, calibrations: Sequence[Calibration]) -> AlbumMatcher:
+def _like(
+    matcher: AlbumMatcher,
+    source: VectorSource,
+    calibrations: Sequence[Calibration],
+    best: Mapping[int, float] | None = None,
+) -> AlbumMatcher:
     """A fresh matcher with the model and the threads of another one."""
-    return AlbumMatcher(source, matcher.embedder, calibrations, threads=matcher.threads)
-
-
-def _strict(calibrations: Sequence[Calibration], first_exit: int) -> tuple[Calibration, ...]:
-    """Calibrations that past the first exit accept only what no better track could prevent (best value 1)."""
-    return tuple(
-        calibration
-        if exit <= first_exit
-        else replace(calibration, high=max(calibration.high, float(calibration.score(np.array(near)))))
-        for exit, calibration in enumerate(calibrations, start=1)
-        for near in (calibration.near_best,)
-    )
+    return AlbumMatcher(source, matcher.embedder, calibrations, threads=matcher.threads, best=best)
 
 
 class Hurried:
