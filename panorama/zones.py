@@ -334,12 +334,20 @@ def draw_shapes(picture: NDArray[np.uint8], shapes: Sequence[Zone]) -> NDArray[n
         cv2.polylines(picture, [points], zone.kind == "zone", colour, thick, cv2.LINE_AA)
         if zone.kind == "line":
             _arrow(picture, points, colour, thick)
-        x, y = (int(c) for c in points[points[:, 1].argmin()])
-        room = width - 2 - text_width(zone.name, _NAME_SIZE, thick + 2)
-        at = (max(min(x, room), 2), max(y - 6, 14))
-        for ink, weight in (((0, 0, 0), thick + 2), (colour, thick)):
-            draw_text(picture, zone.name, at, _NAME_SIZE, ink, weight)
+        _name(picture, zone.name, points, colour)
     return picture
+
+
+def _name(picture: NDArray[np.uint8], name: str, points: NDArray[np.int32], colour: Sequence[int]) -> None:
+    """Write a shape's name on a black plate above its topmost point, larger in a large picture."""
+    height, width = picture.shape[:2]
+    scale = max(1.0, min(width, height) / 480)
+    size, weight = _NAME_SIZE * scale, 1 if scale < 1.5 else 2
+    wide, tall, gap = text_width(name, size, weight), round(12 * scale), round(4 * scale)
+    x, y = (int(c) for c in points[points[:, 1].argmin()])
+    left, base = max(min(x, width - wide - 2 * gap), 0), max(y - 2 * gap, tall + gap)
+    cv2.rectangle(picture, (left, base - tall - gap), (left + wide + 2 * gap, base + gap), (0, 0, 0), -1)
+    draw_text(picture, name, (left + gap, base), size, colour, weight)
 
 
 def _arrow(picture: NDArray[np.uint8], points: NDArray[np.int32], colour: Sequence[int], thick: int) -> None:

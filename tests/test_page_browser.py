@@ -224,6 +224,24 @@ def test_keys_mark_on_keyboards_without_latin_letters(browsed):
     ]  # fmt: skip
 
 
+def test_escape_ends_a_large_picture_from_wherever_the_keyboard_is(browsed):
+    """It did so on the picture itself alone: after an arrow key it stayed large."""
+    told = browsed(
+        """
+        const large = () => all(one, ".tile.large").length;
+        await open(one);
+        all(one, ".tile .frame")[0].click();
+        const seen = [large()];
+        key("ArrowRight");
+        seen.push(large());
+        key("Escape");
+        seen.push(large());
+        return seen;
+        """
+    )
+    assert told == [1, 1, 0]
+
+
 def test_what_is_marked_has_a_check_mark_beside_its_colour(browsed):
     """Colours alone told it, and where the system sets them, as for high contrast, nothing did."""
     told = browsed(

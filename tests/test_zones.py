@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import panorama
+from panorama import zones
 from panorama.errors import QueryError, UsageError
 from panorama.store import Zone
 from panorama.zones import draw_shapes, holding, points_of, read_shapes
@@ -290,6 +291,25 @@ def test_the_arrow_of_a_line_points_to_its_right() -> None:
     line = Zone("", "kerb", "line", ((0.1, 0.5), (0.9, 0.5)))
     drawn = draw_shapes(np.zeros((240, 240, 3), np.uint8), [line])
     assert drawn[128:142, 110:130].any() and not drawn[98:112, 110:130].any()
+
+
+@pytest.mark.parametrize("height", [180, 270, 480, 720, 1080, 2160])
+@pytest.mark.parametrize("corner", [(0.0, 0.0), (1.0, 0.5)])
+def test_the_name_of_a_shape_stands_on_black_within_the_picture(
+    height: int, corner: tuple[float, float]
+) -> None:
+    """Letters of two widths lay over each other in small pictures; in large ones nothing lay below them."""
+    width = height * 16 // 9
+    picture = np.full((height, width, 3), 255, np.uint8)
+    point = [round(corner[0] * (width - 1)), round(corner[1] * (height - 1))]
+    zones._name(picture, "kerb", np.array([point, [width // 2, height - 1]], np.int32), (0, 255, 0))
+    rows, columns = np.nonzero((picture != 255).any(axis=2))
+    plate = picture[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+    edges = [plate[0], plate[-1], plate[:, 0], plate[:, -1]]
+    assert not any(edge.any() for edge in edges)  # room on all sides
+    black = (plate == 0).all(axis=2).mean()
+    assert 0.4 < black < 0.9 and not (plate == 255).all(axis=2).any()
+    assert len(plate) == pytest.approx(20 * max(1, height / 480), abs=2)
 
 
 def test_a_shape_of_a_camera_stands_before_one_of_every_camera() -> None:

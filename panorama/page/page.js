@@ -221,6 +221,8 @@
     go(row.reduce((a, b) => (Math.abs(middle(a)[0] - x) <= Math.abs(middle(b)[0] - x) ? a : b)));
   };
 
+  const large = () => tiles.find((tile) => tile.classList.contains("large"));
+
   const enlarge = (tile) => {
     const was = tile.classList.contains("large");
     for (const other of tiles) other.classList.remove("large");
@@ -249,8 +251,8 @@
       step(key);
     } else if (key === "Enter" && event.target === current) {
       enlarge(current);
-    } else if (key === "Escape" && current && current.classList.contains("large")) {
-      enlarge(current);
+    } else if (key === "Escape" && large()) {
+      enlarge(large());
     } else {
       return;
     }
