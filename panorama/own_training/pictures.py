@@ -120,6 +120,7 @@ def from_library(
         say: called with what is left out of the query.
 
     Raises:
+        QueryError: the query cannot be answered, or would change entities.
         UsageError: the query names no crops, or one crop as two things.
         LibraryWriteError: a picture cannot be written.
     """
@@ -201,9 +202,10 @@ def _asked(
     """The crop ids of a query, each once, and the identities if it has a column entity.
 
     Raises:
+        QueryError: it cannot be answered, or would change entities.
         UsageError: crop_id is not a column of integers, or one crop comes with two identities.
     """
-    table = library.query(sql).arrow()
+    table = library.query(sql, read_only=True).arrow()
     if "crop_id" not in table.column_names:
         raise UsageError(
             f"--query must return crop_id, and may return entity; it returns {', '.join(table.column_names)}"
