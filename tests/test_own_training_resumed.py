@@ -154,3 +154,19 @@ def test_videos_of_a_run_that_broke_off_are_not_learned_from_unless_they_are_nam
         made.index(tmp_path / "one")
     with pytest.raises(UsageError, match=r"holds \S+one/film\.mp4, which is not among --videos"):
         tuned(OwnData(videos=(tmp_path / "two",)), tmp_path / "net", resume=True)
+
+
+def test_a_library_that_only_indexing_makes_is_one_to_index_videos_into(tmp_path: Path) -> None:
+    """With `panorama.open`, as the guide has it, the library was asked before there was one."""
+    write_film(tmp_path / "film.mp4", [Thing("red", 0, 10)], frames=12)
+    with coloured_things(), pytest.raises(UsageError, match="too few"):
+        fine_tune(
+            OwnData(videos=(tmp_path / "film.mp4",)),
+            tmp_path / "net",
+            TrainingOptions(device="cpu", threads=1),
+            library=panorama.open,
+            scratch=panorama.open,
+            say=lambda line: None,
+        )
+    with panorama.open(tmp_path / "net" / "library", create=False) as made:
+        assert made.videos()["video"].to_pylist() == ["film.mp4"]

@@ -76,7 +76,7 @@ class OwnData:
     Attributes:
         videos: files or folders of video; tracks are found in them and clustered into pseudo-identities.
         folders: folders that contain one folder of pictures per identity.
-        query: SQL over the library that returns crop_id and optionally entity.
+        query: SELECT over the library that returns crop_id and optionally entity.
     """
 
     videos: tuple[Path, ...] = ()
@@ -114,7 +114,8 @@ def fine_tune(
         start: the embedder to begin with, a PanoramaNet; None for the default, or for the previous one when
             resuming.
         library: opens the library that `own.query` asks.
-        scratch: opens a new library in a folder, to index `own.videos` into.
+        scratch: opens a library in a folder, to index `own.videos` into; it may leave it to `index` to create
+            it, as `panorama.open` does.
         say: called with each line of progress.
 
     Returns:
@@ -122,6 +123,7 @@ def fine_tune(
         was held back; and model, None if the data did not help and no model was written.
 
     Raises:
+        QueryError: `own.query` cannot be answered, or would change entities.
         UsageError: there is too little to learn from (see `split`), `start` cannot be trained, the training
             to resume was made from something else, or `out` lies among a library's own files.
     """
@@ -223,6 +225,8 @@ def _none_besides(made: Library, files: set[Path], place: Path) -> None:
     Raises:
         UsageError: it holds one.
     """
+    if not made.exists:  # `index` will create it
+        return
     for row in made.query("SELECT uri FROM videos").fetchall():
         if Path(row["uri"]).resolve() not in files:
             raise UsageError(
