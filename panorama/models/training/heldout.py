@@ -21,7 +21,7 @@ from panorama.models.training.copies import came_before
 from panorama.models.training.loop import to_input
 from panorama.models.training.sources import labelled_rows, read_picture
 from panorama.models.training.split import held_out, row_held_out
-from panorama.pictures.pixels import PICTURE_SUFFIXES
+from panorama.pictures.pixels import PICTURE_SUFFIXES, laid_flat
 
 LIMIT = 40
 
@@ -45,8 +45,8 @@ class HeldOut:
             raise ValueError(f"{len(self.paths)} pictures, but {len(self.labels)} labels")
 
     def load(self) -> list[Image]:
-        """The pictures as RGB."""
-        return [read_picture(path)[..., :3] for path in self.paths]
+        """The pictures as RGB; transparency is laid over mid-grey, as where a model is judged."""
+        return [laid_flat(read_picture(path), trim=False) for path in self.paths]
 
 
 def held_out_pictures(

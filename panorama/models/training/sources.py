@@ -51,7 +51,7 @@ class Item:
         """
         if self.pixels is not None:
             return self.pixels
-        return shrink(crop_with_margin(read_picture(Path(str(self.path))), self.box_xyxy))
+        return shrink_seen(crop_with_margin(read_picture(Path(str(self.path))), self.box_xyxy))
 
 
 def read_picture(path: Path) -> NDArray[np.uint8]:
@@ -88,6 +88,18 @@ def shrink(picture: NDArray[np.uint8], longest: int = LONGEST_SIDE) -> NDArray[n
         return np.ascontiguousarray(picture)
     size = (max(1, round(picture.shape[1] * factor)), max(1, round(picture.shape[0] * factor)))
     return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def shrink_seen(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Like `shrink`, but a colour counts by its opacity: hidden ones do not come out at the edges."""
+    small = shrink(picture)
+    if picture.shape[2] == 3 or small.shape == picture.shape:
+        return small
+    size, opacity = small.shape[1::-1], picture[..., 3:].astype(np.float32)
+    colors = cv2.resize(picture[..., :3] * opacity, size, interpolation=cv2.INTER_AREA)
+    weights = cv2.resize(opacity, size, interpolation=cv2.INTER_AREA)[..., None]
+    small[..., :3] = np.rint(colors / np.maximum(weights, 1e-6)).clip(0, 255)
+    return small
 
 
 def labelled_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
@@ -145,7 +157,7 @@ def boxes_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
         if row["file"] not in loaded:
             loaded.clear()
             loaded[row["file"]] = read_picture(root / row["file"])
-        crop = shrink(crop_with_margin(loaded[row["file"]], box))
+        crop = shrink_seen(crop_with_margin(loaded[row["file"]], box))
         items.append(Item(table["name"], "", f"{row['file']}#{number}", pixels=crop.copy()))
     return items
 
