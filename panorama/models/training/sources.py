@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import BadImage, UsageError
+from panorama.folders import files_below
 from panorama.models.base import Image
 from panorama.models.training.split import check_clips, held_out, row_held_out
 from panorama.models.training.tables import BOX, box_of, rows_of
@@ -124,7 +125,7 @@ def folders(table: Mapping[str, Any], root: Path) -> list[Item]:
     """Pictures below a folder. With `labels`, the first folder is the class; held-out ones are omitted."""
     base = root / table.get("path", ".")
     items = []
-    for path in sorted(p for p in base.rglob("*") if p.suffix.lower() in PICTURE_SUFFIXES):
+    for path in (p for p in files_below(base) if p.suffix.lower() in PICTURE_SUFFIXES):
         inside = path.relative_to(base)
         label = inside.parts[0] if table.get("labels") and len(inside.parts) > 1 else ""
         if label and table.get("hold_out", True) and held_out(table["name"], label):
