@@ -13,6 +13,7 @@ from fakes import COLORS, Thing, coloured_things, thing_picture, write_film, wri
 import panorama
 from panorama.content import content_dir
 from panorama.errors import ModelError, UsageError
+from panorama.models.interrupts import training_in
 from panorama.models.weights import read_recipe
 from panorama.own_training import RECIPE_NAME, OwnData, fine_tune
 from panorama.own_training.made_of import recorded, toml_text
@@ -170,3 +171,46 @@ def test_a_library_that_only_indexing_makes_is_one_to_index_videos_into(tmp_path
         )
     with panorama.open(tmp_path / "net" / "library", create=False) as made:
         assert made.videos()["video"].to_pylist() == ["film.mp4"]
+
+
+def test_a_folder_takes_one_fine_tuning_at_a_time(trained: Path, tmp_path: Path) -> None:
+    """Two gathered into one folder, and one reported the figures of the other."""
+    refused: list[str] = []
+
+    def meanwhile() -> panorama.Library:
+        """While the first gathers, others are begun in its folder."""
+        for begin in (
+            lambda: tuned(OwnData(query="SELECT crop_id FROM crops"), tmp_path / "net", seed=8),
+            lambda: train_recipe(
+                trained / RECIPE_NAME, {"own": trained}, tmp_path / "net", TrainingOptions(), refused.append
+            ),
+        ):
+            with pytest.raises(ModelError, match=r"another process is training in .*net: wait") as told:
+                begin()
+            refused.append(str(told.value))
+        return panorama.open(tmp_path / "library", create=True)
+
+    with pytest.raises(UsageError, match="there are no crops to learn from"):
+        fine_tune(
+            OwnData(query="SELECT crop_id FROM crops"),
+            tmp_path / "net",
+            TrainingOptions(device="cpu", threads=1),
+            library=meanwhile,
+            scratch=panorama.open,
+            say=lambda line: None,
+        )
+    assert len(refused) == 2 and not (tmp_path / "net").exists()
+    with training_in(trained, refused.append), pytest.raises(ModelError, match="another process is training"):
+        tuned(OwnData(), trained, resume=True)
+    assert tuned(OwnData(), trained, resume=True)  # whose folder nobody holds any more
+
+
+def test_a_checkpoint_of_another_training_is_told_before_pictures_are_gathered(
+    things: Path, tmp_path: Path
+) -> None:
+    """It was told after an hour of indexing."""
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "checkpoint.safetensors").write_bytes(b"hours of work")
+    with pytest.raises(UsageError, match=r"holds a training that can be resumed \(checkpoint"):
+        tuned(OwnData(folders=(things,)), tmp_path / "net")
+    assert [path.name for path in (tmp_path / "net").iterdir()] == ["checkpoint.safetensors"]
