@@ -48,7 +48,7 @@ class Item:
         """The picture, (H, W, 3) RGB or (H, W, 4) RGBA; from a file, its longer side is at most LONGEST_SIDE.
 
         Raises:
-            BadImage: the file cannot be read as a picture.
+            BadImage: the file is missing, or cannot be read as a picture.
         """
         if self.pixels is not None:
             return self.pixels
@@ -59,11 +59,18 @@ def read_picture(path: Path) -> NDArray[np.uint8]:
     """(H, W, 3) RGB, or (H, W, 4) RGBA if the file has transparency; upright.
 
     Raises:
-        BadImage: the file cannot be read as a picture.
+        BadImage: the file is missing, or cannot be read as a picture.
     """
     try:
-        return read_pixels(path.read_bytes(), str(path))
-    except (OSError, BadImage) as exc:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as exc:
+        raise BadImage(f"{path} is not there; put it back, or remove it from the training data") from exc
+    except (OSError, ValueError) as exc:  # ValueError: what no file can be called
+        why = getattr(exc, "strerror", None) or exc
+        raise BadImage(f"{path} cannot be read: {why}; remove it from the training data") from exc
+    try:
+        return read_pixels(data, str(path))
+    except BadImage as exc:
         raise BadImage(f"{path} cannot be read as a picture; remove it from the training data") from exc
 
 
@@ -142,7 +149,7 @@ def boxes_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
 
     Raises:
         UsageError: the table cannot be read, lacks a column or value, or has a box that is none.
-        BadImage: a file cannot be read as a picture.
+        BadImage: a file is missing, or cannot be read as a picture.
     """
     items: list[Item] = []
     loaded: dict[str, NDArray[np.uint8]] = {}
