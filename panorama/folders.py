@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +48,18 @@ def files_below(folder: Path) -> dict[Path, Path]:
         if real not in found or real == root / path.relative_to(folder):
             found[real] = path
     return {path: real for real, path in sorted(found.items(), key=lambda both: both[1])}
+
+
+def searched_with(folder: Path) -> list[Path]:
+    """The real paths of a folder and of those elsewhere that links in it lead to; see `files_below`.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    search = FolderSearch(folder.resolve())
+    if folder.is_dir():
+        deque(_below(folder, search), maxlen=0)
+    return [search.real, *sorted(search.entered)]
 
 
 def _below(folder: Path, search: FolderSearch) -> Iterator[Path]:

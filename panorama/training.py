@@ -10,6 +10,7 @@ from typing import Any
 from panorama.answering.calibration import SHIPPED
 from panorama.arguments import MOST_THREADS, File, checked, take_fields
 from panorama.errors import UsageError
+from panorama.folders import searched_with
 from panorama.models.base import Image
 from panorama.models.interrupts import refuse_trained, training_in
 from panorama.models.weights import open_model, read_recipe
@@ -155,7 +156,7 @@ def train_here(
 
 
 def refuse_place(out: Path, folders: Sequence[Path] = ()) -> None:
-    """Refuse a model folder that is a library or lies in one of the folders with pictures.
+    """Refuse a model folder that is a library or lies among the pictures of a folder, also through a link.
 
     Raises:
         UsageError: it is, or it does.
@@ -165,7 +166,7 @@ def refuse_place(out: Path, folders: Sequence[Path] = ()) -> None:
     if own_files(place):
         raise UsageError(f"{out} is a library; name a folder of its own for the model")
     for given in folders:
-        if place.is_relative_to(given.resolve()):
+        if any(place.is_relative_to(searched) for searched in searched_with(given)):
             raise UsageError(
                 f"{out} is inside --folders {given}: the next training would learn from what is written "
                 "there; name a folder elsewhere"

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from fakes import thing_picture, write_picture
 
+from panorama.errors import UsageError
 from panorama.folders import files_below
 from panorama.models.training.heldout import held_out_pictures
 from panorama.models.training.sources import gather
 from panorama.own_training.pictures import from_folders, passed_over
+from panorama.training import refuse_place
 
 
 @pytest.fixture
@@ -42,6 +44,13 @@ def test_folders_to_learn_from_may_be_links_and_hidden_ones_are_no_things(zoo: P
     """What links lead to was left out without a word, and `.thumbs` was a thing to learn."""
     assert [picture.identity for picture in from_folders([zoo])] == ["zoo/cat", "zoo/dog"]
     assert passed_over([zoo]) == []
+
+
+def test_no_model_is_written_where_a_link_leads(zoo: Path) -> None:
+    """The next training would learn from its plot."""
+    with pytest.raises(UsageError, match=r"is inside --folders \S+zoo: the next training"):
+        refuse_place(zoo.parent / "disk" / "dog" / "net", [zoo])
+    refuse_place(zoo.parent / "disk" / "net", [zoo, zoo / "absent"])
 
 
 def test_a_source_of_folders_finds_what_folders_to_learn_from_find(zoo: Path) -> None:
