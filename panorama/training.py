@@ -10,8 +10,9 @@ from typing import Any
 from panorama.answering.calibration import SHIPPED
 from panorama.arguments import MOST_THREADS, File, checked, take_fields
 from panorama.errors import UsageError
+from panorama.folders import searched_with
 from panorama.models.base import Image
-from panorama.models.interrupts import filled, refuse_trained, training_in
+from panorama.models.interrupts import refuse_trained, training_in
 from panorama.models.weights import open_model, read_recipe
 from panorama.store.files.layout import own_files
 from panorama.store.files.outputs import refuse_own_files
@@ -99,45 +100,63 @@ def train_recipe(
     Raises:
         UsageError: the recipe is of another kind, the data does not fit it, or `out` already holds a
             training.
-        ModelError: the recipe is malformed, or there is nothing to resume.
+        ModelError: the recipe is malformed, there is nothing to resume, or another training runs in `out`.
     """
     recipe, out, folders = Path(recipe), Path(out), {name: Path(folder) for name, folder in data.items()}
+    _kind_of(recipe)
+    if not options.resume:
+        refuse_place(out)
+    with training_in(out, say):
+        if not options.resume:
+            refuse_trained(out)
+        return train_here(recipe, folders, out, options, say)
+
+
+def _kind_of(recipe: Path) -> str:
+    """What a recipe describes: 'embedder', 'proposer', or 'adapt' for an embedder that is adapted.
+
+    Raises:
+        UsageError: something else.
+    """
     plan = read_recipe(recipe)
     kind = plan.get("kind")
     if kind not in ("embedder", "proposer"):
         raise UsageError(f"{recipe} has kind = {kind!r}; a recipe is of kind 'embedder' or 'proposer'")
-    if not options.resume:
-        refuse_trained(out)
-        refuse_place(out)
+    return "adapt" if kind == "embedder" and "adapt" in plan else str(kind)
+
+
+def train_here(
+    recipe: Path, folders: Mapping[str, Path], out: Path, options: TrainingOptions, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """`train_recipe` in a folder that the caller holds for itself, see `training_in`."""
+    kind = _kind_of(recipe)
     import panorama.models.cores
     import panorama.models.network  # noqa: F401  loads torch, so that `lent` restores its threads
 
     with lent(**dict.fromkeys(("torch", "cv2", NETWORKS))):
-        if kind == "embedder" and "adapt" in plan:
-            with filled(out):
-                return _adapt(recipe, folders, out, options, say)
-        with training_in(out, say):
-            if kind == "proposer":
-                return _train_proposer(recipe, folders, out, options, say)
-            from panorama.models.training.train import train
+        if kind == "adapt":
+            return _adapt(recipe, folders, out, options, say)
+        if kind == "proposer":
+            return _train_proposer(recipe, folders, out, options, say)
+        from panorama.models.training.train import train
 
-            return train(
-                recipe,
-                folders,
-                out,
-                read_frames=frames_of,
-                resume=options.resume,
-                device=options.device,
-                steps=options.steps,
-                seed=options.seed,
-                minutes=options.minutes,
-                threads=options.threads,
-                say=say,
-            )
+        return train(
+            recipe,
+            folders,
+            out,
+            read_frames=frames_of,
+            resume=options.resume,
+            device=options.device,
+            steps=options.steps,
+            seed=options.seed,
+            minutes=options.minutes,
+            threads=options.threads,
+            say=say,
+        )
 
 
 def refuse_place(out: Path, folders: Sequence[Path] = ()) -> None:
-    """Refuse a model folder that is a library or lies in one of the folders with pictures.
+    """Refuse a model folder that is a library or lies among the pictures of a folder, also through a link.
 
     Raises:
         UsageError: it is, or it does.
@@ -147,7 +166,7 @@ def refuse_place(out: Path, folders: Sequence[Path] = ()) -> None:
     if own_files(place):
         raise UsageError(f"{out} is a library; name a folder of its own for the model")
     for given in folders:
-        if place.is_relative_to(given.resolve()):
+        if any(place.is_relative_to(searched) for searched in searched_with(given)):
             raise UsageError(
                 f"{out} is inside --folders {given}: the next training would learn from what is written "
                 "there; name a folder elsewhere"

@@ -31,13 +31,14 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "threads": frozenset({"errors", "arguments"}),
     "waits": frozenset(),
     "joining": frozenset(),
+    "folders": frozenset(),
     "pictures": frozenset({"errors", "lines"}),
     "frames": frozenset({"errors"}),
     "regions": frozenset({"errors", "frames"}),
-    "video": frozenset({"errors", "lines", "whole_files", "pictures", "frames", "regions"}),
+    "video": frozenset({"errors", "lines", "whole_files", "folders", "pictures", "frames", "regions"}),
     "models": frozenset(
         {
-            *("errors", "json_text", "values", "whole_files", "content", "threads"),
+            *("errors", "json_text", "values", "whole_files", "content", "threads", "folders"),
             *("pictures", "frames", "regions"),
         }
     ),

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fakes import Thing, coloured_things, write_film
+from fakes import Thing, coloured_things, thing_picture, write_film, write_picture
 
 import panorama
-from panorama.errors import UsageError
+from panorama.errors import QueryError, UsageError
+from panorama.own_training import OwnData, fine_tune
 from panorama.own_training.pictures import from_library
+from panorama.training import TrainingOptions
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +68,22 @@ def test_a_crop_that_comes_as_two_things_is_refused(library: panorama.Library, t
     assert {picture.identity for picture in from_library(library, tmp_path, best)} == {"thing 1"}
     same = "SELECT crop_id, if(i = 0, NULL, 'a') AS entity FROM crops, range(3) r(i)"
     assert {picture.identity for picture in from_library(library, tmp_path, same)} == {"a"}
+
+
+@pytest.mark.parametrize("sql", ["FORGET ENTITY 'thing' WITH SIGHTINGS", "DROP ENTITY 'thing'"])
+def test_a_statement_that_changes_entities_is_no_query_for_pictures(sql: str, tmp_path: Path) -> None:
+    """It was carried out, and reported as one that lacks a column."""
+    write_film(tmp_path / "film.mp4", [Thing("red", 0, 10)], frames=10)
+    with panorama.open(tmp_path / "library", create=True) as own, coloured_things():
+        own.index(tmp_path / "film.mp4", model="color-bands")
+        own.register("thing", write_picture(tmp_path / "red.png", thing_picture("red")))
+        with pytest.raises(QueryError, match="ENTITY is refused: this query may only read"):
+            fine_tune(
+                OwnData(query=sql),
+                tmp_path / "net",
+                TrainingOptions(),
+                library=lambda: own,
+                scratch=panorama.open,
+            )
+        assert [entity.name for entity in own.entities()] == ["thing"]
+        assert own.query("SELECT count(*) AS crops FROM crops").fetchall()[0]["crops"] > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import shutil
 from pathlib import Path
@@ -12,10 +13,13 @@ from fakes import COLORS, Thing, coloured_things, thing_picture, write_film, wri
 
 import panorama
 from panorama.content import content_dir
-from panorama.errors import ModelError, UsageError
+from panorama.errors import BadImage, ModelError, UsageError
+from panorama.models.interrupts import training_in
+from panorama.models.training.sources import read_picture
 from panorama.models.weights import read_recipe
-from panorama.own_training import RECIPE_NAME, OwnData, fine_tune
+from panorama.own_training import RECIPE_NAME, OwnData, fine_tune, recipe_text
 from panorama.own_training.made_of import recorded, toml_text
+from panorama.own_training.split import Picture, write_table
 from panorama.training import TrainingOptions, train_recipe
 
 
@@ -154,3 +158,99 @@ def test_videos_of_a_run_that_broke_off_are_not_learned_from_unless_they_are_nam
         made.index(tmp_path / "one")
     with pytest.raises(UsageError, match=r"holds \S+one/film\.mp4, which is not among --videos"):
         tuned(OwnData(videos=(tmp_path / "two",)), tmp_path / "net", resume=True)
+
+
+def test_a_library_that_only_indexing_makes_is_one_to_index_videos_into(tmp_path: Path) -> None:
+    """With `panorama.open`, as the guide has it, the library was asked before there was one."""
+    write_film(tmp_path / "film.mp4", [Thing("red", 0, 10)], frames=12)
+    with coloured_things(), pytest.raises(UsageError, match="too few"):
+        fine_tune(
+            OwnData(videos=(tmp_path / "film.mp4",)),
+            tmp_path / "net",
+            TrainingOptions(device="cpu", threads=1),
+            library=panorama.open,
+            scratch=panorama.open,
+            say=lambda line: None,
+        )
+    with panorama.open(tmp_path / "net" / "library", create=False) as made:
+        assert made.videos()["video"].to_pylist() == ["film.mp4"]
+
+
+def test_a_folder_takes_one_fine_tuning_at_a_time(trained: Path, tmp_path: Path) -> None:
+    """Two gathered into one folder, and one reported the figures of the other."""
+    refused: list[str] = []
+
+    def meanwhile() -> panorama.Library:
+        """While the first gathers, others are begun in its folder."""
+        for begin in (
+            lambda: tuned(OwnData(query="SELECT crop_id FROM crops"), tmp_path / "net", seed=8),
+            lambda: train_recipe(
+                trained / RECIPE_NAME, {"own": trained}, tmp_path / "net", TrainingOptions(), refused.append
+            ),
+        ):
+            with pytest.raises(ModelError, match=r"another process is training in .*net: wait") as told:
+                begin()
+            refused.append(str(told.value))
+        return panorama.open(tmp_path / "library", create=True)
+
+    with pytest.raises(UsageError, match="there are no crops to learn from"):
+        fine_tune(
+            OwnData(query="SELECT crop_id FROM crops"),
+            tmp_path / "net",
+            TrainingOptions(device="cpu", threads=1),
+            library=meanwhile,
+            scratch=panorama.open,
+            say=lambda line: None,
+        )
+    assert len(refused) == 2 and not (tmp_path / "net").exists()
+    with training_in(trained, refused.append), pytest.raises(ModelError, match="another process is training"):
+        tuned(OwnData(), trained, resume=True)
+    assert tuned(OwnData(), trained, resume=True)  # whose folder nobody holds any more
+
+
+def test_a_checkpoint_of_another_training_is_told_before_pictures_are_gathered(
+    things: Path, tmp_path: Path
+) -> None:
+    """It was told after an hour of indexing."""
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "checkpoint.safetensors").write_bytes(b"hours of work")
+    with pytest.raises(UsageError, match=r"holds a training that can be resumed \(checkpoint"):
+        tuned(OwnData(folders=(things,)), tmp_path / "net")
+    assert [path.name for path in (tmp_path / "net").iterdir()] == ["checkpoint.safetensors"]
+
+
+def test_a_folder_is_moved_with_its_crops(things: Path, tmp_path: Path) -> None:
+    """Its table named the crops by where they had been, and they were said to be damaged."""
+    net, moved = tmp_path / "net", tmp_path / "elsewhere" / "net"
+    shutil.copytree(things, net / "crops" / "query")
+    pictures = [
+        Picture(str(file.resolve()), file.parent.name)
+        for folder in (net / "crops" / "query", things)
+        for file in sorted(folder.rglob("*.png"))
+    ]
+    write_table(pictures, net, seed=0)
+    (net / RECIPE_NAME).write_text(recipe_text("net", "panoramanet"))
+    moved.parent.mkdir()
+    net.rename(moved)
+    with (moved / "pictures.csv").open(newline="") as lines:
+        files = {row["file"] for row in csv.DictReader(lines)}
+    assert {"crops/query/thing0/0.png", str(things.resolve() / "thing0" / "0.png")} <= files
+    assert tuned(OwnData(), moved, resume=True)
+    (moved / "crops" / "query" / "thing0" / "0.png").unlink()
+    with pytest.raises(
+        BadImage, match=r"thing0/0\.png is not there; put it back, or remove it.*without --res"
+    ):
+        tuned(OwnData(), moved, resume=True)
+
+
+def test_a_picture_that_is_not_there_is_not_called_damaged(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"nothing")
+    for name, told in (
+        ("a.png", r"a\.png cannot be read as a picture; remove it"),
+        ("none.png", r"none\.png is not there; put it back, or remove it"),
+        ("a.png/b.png", r"b\.png is not there"),
+        (".", r"cannot be read: Is a directory; remove it"),
+        ("a\0.png", r"cannot be read: embedded null byte; remove it"),
+    ):
+        with pytest.raises(BadImage, match=told):
+            read_picture(tmp_path / name)

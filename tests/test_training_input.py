@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import shutil
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import cv2
+import numpy as np
 import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
+from numpy.typing import NDArray
 
 import panorama
 from panorama.content import content_dir
 from panorama.errors import BadImage, ModelError, UsageError
-from panorama.models.training.heldout import held_out_pictures
+from panorama.models.embedder import PanoramaNet
+from panorama.models.training.adapt import read_parts
+from panorama.models.training.cohort import cohort_pictures
+from panorama.models.training.heldout import HeldOut, held_out_pictures
 from panorama.models.training.sources import gather
 from panorama.models.training.train import train
+from panorama.models.weights import open_model
 from panorama.own_training import OwnData, fine_tune
 from panorama.own_training.pictures import from_folders, without_copies
-from panorama.own_training.split import Picture
+from panorama.own_training.split import Picture, write_table
 from panorama.training import TrainingOptions, train_recipe
 
 RECIPE = """
@@ -286,3 +294,52 @@ def test_paths_of_a_recipe_its_data_and_its_model_are_text_or_paths(data: Path, 
             train_recipe(given(recipe), {"d": given(data)}, given(tmp_path / "net"), TrainingOptions())
     with pytest.raises(UsageError, match=r"train_recipe\(data=...\): data folders are a mapping"):
         train_recipe(recipe, [("d", data)], tmp_path / "net", TrainingOptions())  # type: ignore[arg-type]
+
+
+# ---- transparency
+
+
+def half_hidden(number: int, view: int, hidden: int) -> NDArray[np.uint8]:
+    """(400, 400, 4) RGBA: a texture in the middle; around it are colours that nobody sees, drawn anew."""
+    shape = (400, 400, 4)
+    picture = np.random.default_rng((number, view, hidden)).integers(0, 256, shape).astype(np.uint8)
+    picture[..., 3] = 0
+    texture = np.random.default_rng((number, 7)).integers(60, 200, (4, 4, 3)).astype(np.uint8)
+    seen = cv2.resize(texture, (250, 250), interpolation=cv2.INTER_CUBIC)
+    picture[75:325, 75:325] = np.dstack([seen - np.uint8(8 * view), np.full((250, 250), 255, np.uint8)])
+    return picture
+
+
+def write_rgba(path: Path, rgba: NDArray[np.uint8]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cv2.imwrite(str(path), cv2.cvtColor(rgba, cv2.COLOR_RGBA2BGRA))
+    return path
+
+
+def test_what_is_hidden_under_transparency_teaches_nothing_and_judges_nothing(tmp_path: Path) -> None:
+    """The colours that nobody sees were learned from: another program's export gave another model."""
+    model = PanoramaNet(open_model("panoramanet", "embedder"), device="cpu")
+    source = {"name": "own", "kind": "labelled-csv", "data": "own", "csv": "pictures.csv"}
+    parts = []
+    for hidden in (1, 2):
+        folder = tmp_path / f"{hidden}"
+        for number, view in product(range(8), range(2)):
+            picture = half_hidden(number, view, hidden)
+            write_rgba(folder / "zoo" / f"animal{number}" / f"{view}.png", picture)
+        write_table(from_folders([folder / "zoo"]), folder, seed=0)
+        learn, choose, judge = read_parts(source, {"own": folder}, model)
+        parts.append((learn.own, choose.seen.own, judge.seen.own))
+    assert all(np.array_equal(one, other) for one, other in zip(*parts, strict=True))
+
+
+def test_pictures_held_out_and_strangers_have_no_colours_under_transparency(tmp_path: Path) -> None:
+    held, strangers = [], []
+    for hidden in (1, 2):
+        path = write_rgba(tmp_path / f"{hidden}.png", half_hidden(0, 0, hidden))
+        held += HeldOut([path], ["zoo/a"]).load()
+        (tmp_path / "boxes.csv").write_text(f"file,class,x1,y1,x2,y2\n{path.name},a,40,40,360,360\n")
+        boxes = {"name": "boxes", "kind": "boxes-csv", "data": "d", "csv": "boxes.csv"}
+        strangers += cohort_pictures(gather([boxes], {"d": tmp_path}))
+    assert held[0].shape == (400, 400, 3) and (held[0][0, 0] == 128).all()
+    assert strangers[0].shape == (320, 320, 3)  # of a part 396 pixels wide
+    assert np.array_equal(*held) and np.array_equal(*strangers)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from panorama.errors import ModelError
+from panorama.folders import files_below
 from panorama.json_text import parsed_json
 from panorama.models.weights import WEIGHTS, ModelFolder
 from panorama.pictures.pixels import PICTURE_SUFFIXES
@@ -159,7 +160,7 @@ def spread_evenly(things: Sequence[Thing], limit: int = MOST_PICTURES) -> Sequen
 def _pictures(paths: Sequence[str]) -> list[Path]:
     found: list[Path] = []
     for path in map(Path, paths):
-        found += [path] if path.is_file() else sorted(path.rglob("*"))
+        found += [path] if path.is_file() else files_below(path)
     return [p for p in found if p.suffix.lower() in PICTURE_SUFFIXES]
 
 

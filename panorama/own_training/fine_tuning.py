@@ -15,12 +15,13 @@ from panorama.indexing.outcomes import FAILED, library_remarks
 from panorama.lines import counted
 from panorama.models.color import ColorEmbedder
 from panorama.models.device import choose_device
+from panorama.models.interrupts import refuse_trained, training_in
 from panorama.models.weights import WEIGHTS, open_model
 from panorama.own_training.made_of import MadeOf, recorded, refuse_another, toml_text, whole_start
 from panorama.own_training.pictures import from_folders, from_library, passed_over, without_copies
 from panorama.own_training.split import SOURCE, TABLE, Picture, write_table
 from panorama.store.files.layout import own_files
-from panorama.training import TrainingOptions, filled, refuse_place, refuse_steps, train_recipe
+from panorama.training import TrainingOptions, refuse_place, refuse_steps, train_here
 from panorama.video import FileMark, content_hash, find_videos
 from panorama.whole_files import write_whole
 
@@ -76,7 +77,7 @@ class OwnData:
     Attributes:
         videos: files or folders of video; tracks are found in them and clustered into pseudo-identities.
         folders: folders that contain one folder of pictures per identity.
-        query: SQL over the library that returns crop_id and optionally entity.
+        query: SELECT over the library that returns crop_id and optionally entity.
     """
 
     videos: tuple[Path, ...] = ()
@@ -114,7 +115,8 @@ def fine_tune(
         start: the embedder to begin with, a PanoramaNet; None for the default, or for the previous one when
             resuming.
         library: opens the library that `own.query` asks.
-        scratch: opens a new library in a folder, to index `own.videos` into.
+        scratch: opens a library in a folder, to index `own.videos` into; it may leave it to `index` to create
+            it, as `panorama.open` does.
         say: called with each line of progress.
 
     Returns:
@@ -122,48 +124,67 @@ def fine_tune(
         was held back; and model, None if the data did not help and no model was written.
 
     Raises:
+        ModelError: another training runs in `out`.
+        QueryError: `own.query` cannot be answered, or would change entities.
         UsageError: there is too little to learn from (see `split`), `start` cannot be trained, the training
             to resume was made from something else, or `out` lies among a library's own files.
     """
     out, start = Path(out), None if start is None else os.fspath(start)
-    recipe = out / RECIPE_NAME
-    begun = options.resume and recipe.is_file()
-    if not own and not begun:
-        raise UsageError("say what to learn from: --videos, --folders or --query, or name a recipe")
+    if not _begun(out, options):
+        if not own:
+            raise UsageError("say what to learn from: --videos, --folders or --query, or name a recipe")
+        if options.resume and not (out / LIBRARY).is_dir():
+            raise UsageError(f"nothing to resume: {out} holds neither {RECIPE_NAME} nor a {LIBRARY}")
+        refuse_place(out, own.folders)
     refuse_steps(options)
-    if options.resume and not (recipe.is_file() or (out / LIBRARY).is_dir()):
-        raise UsageError(f"nothing to resume: {out} holds neither {RECIPE_NAME} nor a {LIBRARY}")
+    with training_in(out, say):
+        _prepare(own, out, options, start, lambda: _gathered(own, out, library, scratch, say), say)
+        done = replace(options, seed=None)  # the seed divided the pictures, which is done
+        try:
+            return train_here(out / RECIPE_NAME, {DATA_NAME: out}, out, done, say)
+        except BadImage as exc:
+            raise BadImage(f"{exc}, and run it without --resume: {out / TABLE} still names it") from exc
+
+
+def _begun(out: Path, options: TrainingOptions) -> bool:
+    """Whether to go on with the pictures and the recipe of an earlier run."""
+    return options.resume and (out / RECIPE_NAME).is_file()
+
+
+def _prepare(
+    own: OwnData,
+    out: Path,
+    options: TrainingOptions,
+    start: str | None,
+    gathered: Callable[[], list[Picture]],
+    say: Callable[[str], None],
+) -> None:
+    """See to it that `out` holds a table of pictures and a recipe, of what is asked for.
+
+    Raises:
+        UsageError: what `out` holds was made from something else, or is a model.
+    """
+    recipe = out / RECIPE_NAME
     if (out / WEIGHTS).is_file() and not options.resume:
         raise UsageError(
             f"{out} already holds a model, which would not fit the new files beside it; name a new folder, "
             "or continue there with --resume"
         )
+    if not options.resume:
+        refuse_trained(out)
     asked = MadeOf.given(own.videos, own.folders, own.query, start, options.seed)
-    if begun:
+    if _begun(out, options):
         for line in refuse_another(recorded(recipe), asked, recipe):
             say(line)
     else:
         asked = replace(asked, start=start or DEFAULT_EMBEDDER)
-        refuse_place(out, own.folders)
         _trainable(str(asked.start))  # check before an hour of indexing, not after it
         choose_device(options.device)
-        with filled(out):
-            _begin(lambda: _gathered(own, out, library, scratch, say), out, asked, say)
-    done = replace(options, seed=None)  # the seed divided the pictures, which is done
-    try:
-        return train_recipe(recipe, {DATA_NAME: out}, out, done, say)
-    except BadImage as exc:
-        raise BadImage(f"{exc}, and run it without --resume: {out / TABLE} still names it") from exc
+        _begin(gathered(), out, asked, say)
 
 
-def _begin(
-    gathered: Callable[[], list[Picture]],
-    out: Path,
-    asked: MadeOf,
-    say: Callable[[str], None],
-) -> None:
+def _begin(pictures: Sequence[Picture], out: Path, asked: MadeOf, say: Callable[[str], None]) -> None:
     """Write the table of pictures and the recipe of a fine-tuning into `out`."""
-    pictures = gathered()
     found = write_table(pictures, out, asked.seed or 0)
     say(
         f"{found.pictures} pictures; {found.learning} things to learn from, {found.choosing} to choose how "
@@ -223,6 +244,8 @@ def _none_besides(made: Library, files: set[Path], place: Path) -> None:
     Raises:
         UsageError: it holds one.
     """
+    if not made.exists:  # `index` will create it
+        return
     for row in made.query("SELECT uri FROM videos").fetchall():
         if Path(row["uri"]).resolve() not in files:
             raise UsageError(

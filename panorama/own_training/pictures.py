@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from panorama.album.left_out import is_picture_file, left_out
 from panorama.errors import BadImage, UsageError
+from panorama.folders import files_below
 from panorama.lines import counted
 from panorama.models.training.copies import digest
 from panorama.own_training.identities import MOST_TRACKS, NOISE, Tracks, alike, pseudo_identities
@@ -37,7 +38,7 @@ FROM crops c JOIN tracks t USING (track_id, video) ORDER BY c.crop_id
 
 
 def from_folders(folders: Sequence[Path]) -> list[Picture]:
-    """Pictures below FOLDER/identity/; the inner folder is the identity.
+    """Pictures below FOLDER/identity/; the inner folder, which may be a link, is the identity.
 
     A file counts once, even if folders overlap: otherwise it would find itself, and be learned from while it
     judges. Equal names in two folders are two things, even if the folders have the same name.
@@ -50,17 +51,15 @@ def from_folders(folders: Sequence[Path]) -> list[Picture]:
     for folder, name in names.items():
         if not folder.is_dir():
             raise UsageError(f"no folder {folder}; --folders takes one with a folder for each identity")
-        next(folder.iterdir(), None)  # raises without permission, which rglob does not
-        found = sorted(p for p in folder.rglob("*") if is_picture_file(p))
-        inside = [p for p in found if len(p.relative_to(folder).parts) > 1]
+        found = {p: real for p, real in files_below(folder).items() if is_picture_file(p)}
+        inside = {p: str(real) for p, real in found.items() if p.parent != folder}
         if not inside:
             others = "".join(f"; {line}" for line in passed_over([folder]))
             raise UsageError(
                 f"{folder} has no folders with pictures in them; expected {folder}/IDENTITY/*.jpg "
                 f"({', '.join(sorted(PICTURE_SUFFIXES))}){others}"
             )
-        for p in inside:
-            file = str(p.resolve())
+        for p, file in inside.items():
             pictures.setdefault(file, Picture(file, f"{name}/{p.relative_to(folder).parts[0]}"))
     return list(pictures.values())
 
@@ -69,7 +68,7 @@ def passed_over(folders: Sequence[Path]) -> list[str]:
     """A line for each folder that holds more than the pictures taken from it."""
     lines = []
     for folder in folders:
-        inside = [p for p in sorted(folder.rglob("*")) if p.is_file()]
+        inside = [p for p in files_below(folder) if p.is_file()]
         loose = [p for p in inside if p.parent == folder and is_picture_file(p)]
         lines += left_out(folder, inside)
         if loose:
@@ -120,6 +119,7 @@ def from_library(
         say: called with what is left out of the query.
 
     Raises:
+        QueryError: the query cannot be answered, or would change entities.
         UsageError: the query names no crops, or one crop as two things.
         LibraryWriteError: a picture cannot be written.
     """
@@ -201,9 +201,10 @@ def _asked(
     """The crop ids of a query, each once, and the identities if it has a column entity.
 
     Raises:
+        QueryError: it cannot be answered, or would change entities.
         UsageError: crop_id is not a column of integers, or one crop comes with two identities.
     """
-    table = library.query(sql).arrow()
+    table = library.query(sql, read_only=True).arrow()
     if "crop_id" not in table.column_names:
         raise UsageError(
             f"--query must return crop_id, and may return entity; it returns {', '.join(table.column_names)}"

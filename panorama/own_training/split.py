@@ -2,6 +2,8 @@
 
     OUT/pictures.csv    file, source, class, identity, held, moment, clip, start, end, guessed
 
+A file that lies in OUT is named relative to it, any other by its absolute path.
+
 Some pictures teach, some choose how much of what was learned is taken, some judge the result. A thing belongs
 to one part as a whole, and so does a video if there are enough videos: what is visible in a judging video
 judges, and its pictures from other videos are not used at all. So nothing that judges was seen before,
@@ -194,7 +196,8 @@ def write_table(pictures: Sequence[Picture], out: Path, seed: int) -> OwnPicture
     """
     out.mkdir(parents=True, exist_ok=True)
     parts = divided(pictures, seed)
-    rows = [_row(p, part) for p, part in zip(pictures, parts, strict=True) if part != UNUSED]
+    home = out.resolve()
+    rows = [_row(p, part, home) for p, part in zip(pictures, parts, strict=True) if part != UNUSED]
     lines = io.StringIO(newline="")
     csv.writer(lines).writerows([COLUMNS, *rows])
     write_whole(out / TABLE, lines.getvalue().encode())
@@ -214,8 +217,13 @@ def write_table(pictures: Sequence[Picture], out: Path, seed: int) -> OwnPicture
     )
 
 
-def _row(p: Picture, part: str) -> tuple[str, ...]:
-    """A line of the table. A guessed identity teaches under its name, but is judged by its track."""
+def _row(p: Picture, part: str, home: Path) -> tuple[str, ...]:
+    """A line of the table in the folder `home`.
+
+    A guessed identity teaches under its name, but is judged by its track.
+    """
     shown = p.identity if part == LEARN else p.judged
     times = (f"{p.start_seconds}", f"{p.end_seconds}") if p.clip else ("", "")
-    return p.file, SOURCE, shown, "class", part, p.track, p.clip, *times, str(int(p.guessed))
+    # Not the whole path, so that the folder can be moved.
+    file = Path(p.file).relative_to(home).as_posix() if Path(p.file).is_relative_to(home) else p.file
+    return file, SOURCE, shown, "class", part, p.track, p.clip, *times, str(int(p.guessed))

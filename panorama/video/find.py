@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from panorama.errors import VideoOpenError
+from panorama.folders import FolderSearch
 from panorama.video.pictures import (
     IMAGE_SUFFIXES,
     picture_names,
@@ -163,7 +164,8 @@ def _videos_at(
         return
     whole = FoundVideo(path, path.parent, path.resolve().name)
     among = Found()
-    videos = list(_Search(path, path.resolve(), among, out, set(), known, library_parts).videos_of(whole))
+    search = _Search(path, FolderSearch(path.resolve()), among, out, known, library_parts)
+    videos = list(search.videos_of(whole))
     if not videos and not among.unreadable and among.pictures.pop(str(path), 0):
         videos = [whole]
         for picture in pictures_in(path):
@@ -183,19 +185,17 @@ class _Search:
 
     Attributes:
         root: the folder.
-        real: its real path, with links followed.
+        folders: which of the folders below it to search.
         found: where to count what is skipped.
         out: real path of a folder to skip with everything in it; None for none.
-        entered: real paths of folders searched outside of the root.
         known: whether a folder of pictures is known to be a video.
         library_parts: names to skip in a folder.
     """
 
     root: Path
-    real: Path
+    folders: FolderSearch
     found: Found
     out: Path | None
-    entered: set[Path]
     known: Callable[[Path], bool]
     library_parts: Callable[[Path], Collection[str]]
 
@@ -241,18 +241,11 @@ class _Search:
                     self.found.pictures[str(folder)] = self.found.pictures.get(str(folder), 0) + 1
 
     def _goes_into(self, folder: Path) -> bool:
-        """Whether to search a folder. A link's target is searched once, unless the root contains it."""
-        real = folder.resolve()
-        if self.out is not None and real.is_relative_to(self.out) and not self.real.is_relative_to(self.out):
+        """Whether to search a folder: what is to be left out is, unless the root itself lies in it."""
+        out = self.out
+        if out and folder.resolve().is_relative_to(out) and not self.folders.real.is_relative_to(out):
             return False
-        if real.is_relative_to(self.real):
-            return not folder.is_symlink()
-        # A link to a parent folder would extend the search to what nobody named.
-        upwards = folder.parent.resolve().is_relative_to(real) or self.real.is_relative_to(real)
-        if upwards or real in self.entered:
-            return False
-        self.entered.add(real)
-        return True
+        return self.folders.goes_into(folder)
 
 
 def is_picture_video(folder: Path, is_named: bool) -> bool:

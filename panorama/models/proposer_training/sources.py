@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import ModelError
+from panorama.folders import files_below
 from panorama.json_text import parsed_json
 from panorama.models.proposer_training.cutouts import from_plain_background, from_polygon, from_segmentation
 from panorama.models.training.sources import shrink
@@ -281,8 +282,8 @@ def read_images(data: Path) -> dict[str, list[str]]:
     for row in rows_of(data / "images" / "labels.csv", ("file", "source", "identity"), WHO):
         kind = {"background": "backdrop", "iconic": "iconic"}.get(row["identity"], row["source"])
         found.setdefault(kind, []).append(row["file"])
-    logos = [p.relative_to(data).as_posix() for p in (data / "images" / "logos").rglob("*.png")]
-    found["logos"] = sorted(logos)
+    logos = (p for p in files_below(data / "images" / "logos") if p.suffix == ".png")
+    found["logos"] = sorted(p.relative_to(data).as_posix() for p in logos)
     return {kind: permitted(files) for kind, files in found.items()}
 
 

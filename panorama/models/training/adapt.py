@@ -52,6 +52,7 @@ from panorama.models.weights import (
     read_recipe,
     record_hashes,
 )
+from panorama.pictures.pixels import laid_flat
 from panorama.whole_files import write_whole
 
 PLOT = "training.png"
@@ -257,7 +258,8 @@ def _any_asks(rows: Sequence[Mapping[str, str]], counts: NDArray[np.bool_]) -> b
 def _seen(
     rows: list[dict[str, str]], root: Path, model: PanoramaNet, counts: NDArray[np.bool_] | None
 ) -> Seen:
-    pictures = (shrink(read_picture(root / row["file"])[..., :3]) for row in rows)
+    whole = (laid_flat(read_picture(root / row["file"]), trim=False) for row in rows)
+    pictures = map(shrink, whole)
     batches = []
     while batch := list(islice(pictures, BATCH)):
         batches.append(model.embed_all(batch))

@@ -24,6 +24,7 @@ from panorama.models.embedder import PanoramaNet
 from panorama.models.training.marks import mark
 from panorama.models.training.sources import Item
 from panorama.models.weights import COHORT, open_model, record_hashes
+from panorama.pictures.pixels import laid_flat
 from panorama.whole_files import write_whole
 
 COHORT_SIZE = 512
@@ -107,10 +108,11 @@ def _transparent(item: Item) -> bool:
 
 def cohort_pictures(items: Sequence[Item], seed: int = 0) -> list[Image]:
     """Pictures of `cohort_items`, then half as many unclear parts of them, then as many marks as parts."""
-    pictures = [np.ascontiguousarray(item.load()[..., :3]) for item in cohort_items(items, seed=seed)]
+    chosen = cohort_items(items, seed=seed)
+    pictures = [np.ascontiguousarray(laid_flat(item.load(), trim=False)) for item in chosen]
     rng = np.random.default_rng(seed)
-    chosen = rng.permutation(len(pictures))[: len(pictures) // 2]
-    parts = [unclear_part(pictures[i], rng) for i in chosen]
+    drawn = rng.permutation(len(pictures))[: len(pictures) // 2]
+    parts = [unclear_part(pictures[i], rng) for i in drawn]
     return pictures + parts + [mark(rng) for _ in parts]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from panorama.folders import files_below
 from panorama.models.base import Image
 from panorama.models.device import send
 from panorama.models.embedder import squash
@@ -21,7 +22,7 @@ from panorama.models.training.copies import came_before
 from panorama.models.training.loop import to_input
 from panorama.models.training.sources import labelled_rows, read_picture
 from panorama.models.training.split import held_out, row_held_out
-from panorama.pictures.pixels import PICTURE_SUFFIXES
+from panorama.pictures.pixels import PICTURE_SUFFIXES, laid_flat
 
 LIMIT = 40
 
@@ -45,8 +46,8 @@ class HeldOut:
             raise ValueError(f"{len(self.paths)} pictures, but {len(self.labels)} labels")
 
     def load(self) -> list[Image]:
-        """The pictures as RGB."""
-        return [read_picture(path)[..., :3] for path in self.paths]
+        """The pictures as RGB; transparency is laid over mid-grey, as where a model is judged."""
+        return [laid_flat(read_picture(path), trim=False) for path in self.paths]
 
 
 def held_out_pictures(
@@ -63,7 +64,7 @@ def held_out_pictures(
             kept = [(root / row["file"], row["class"]) for row in rows if row_held_out(row)]
         elif table["kind"] == "folders" and table.get("labels") and table.get("hold_out", True):
             base = root / table.get("path", ".")
-            files = sorted(p for p in base.rglob("*") if p.suffix.lower() in PICTURE_SUFFIXES)
+            files = [p for p in files_below(base) if p.suffix.lower() in PICTURE_SUFFIXES]
             found = [(p, p.relative_to(base).parts[0]) for p in files if len(p.relative_to(base).parts) > 1]
             kept = [(path, label) for path, label in found if held_out(table["name"], label)]
         else:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import BadImage, UsageError
+from panorama.folders import files_below
 from panorama.models.base import Image
 from panorama.models.training.split import check_clips, held_out, row_held_out
 from panorama.models.training.tables import BOX, box_of, rows_of
@@ -47,22 +48,29 @@ class Item:
         """The picture, (H, W, 3) RGB or (H, W, 4) RGBA; from a file, its longer side is at most LONGEST_SIDE.
 
         Raises:
-            BadImage: the file cannot be read as a picture.
+            BadImage: the file is missing, or cannot be read as a picture.
         """
         if self.pixels is not None:
             return self.pixels
-        return shrink(crop_with_margin(read_picture(Path(str(self.path))), self.box_xyxy))
+        return shrink_seen(crop_with_margin(read_picture(Path(str(self.path))), self.box_xyxy))
 
 
 def read_picture(path: Path) -> NDArray[np.uint8]:
     """(H, W, 3) RGB, or (H, W, 4) RGBA if the file has transparency; upright.
 
     Raises:
-        BadImage: the file cannot be read as a picture.
+        BadImage: the file is missing, or cannot be read as a picture.
     """
     try:
-        return read_pixels(path.read_bytes(), str(path))
-    except (OSError, BadImage) as exc:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as exc:
+        raise BadImage(f"{path} is not there; put it back, or remove it from the training data") from exc
+    except (OSError, ValueError) as exc:  # ValueError: what no file can be called
+        why = getattr(exc, "strerror", None) or exc
+        raise BadImage(f"{path} cannot be read: {why}; remove it from the training data") from exc
+    try:
+        return read_pixels(data, str(path))
+    except BadImage as exc:
         raise BadImage(f"{path} cannot be read as a picture; remove it from the training data") from exc
 
 
@@ -90,6 +98,18 @@ def shrink(picture: NDArray[np.uint8], longest: int = LONGEST_SIDE) -> NDArray[n
     return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
+def shrink_seen(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Like `shrink`, but a colour counts by its opacity: hidden ones do not come out at the edges."""
+    small = shrink(picture)
+    if picture.shape[2] == 3 or small.shape == picture.shape:
+        return small
+    size, opacity = small.shape[1::-1], picture[..., 3:].astype(np.float32)
+    colors = cv2.resize(picture[..., :3] * opacity, size, interpolation=cv2.INTER_AREA)
+    weights = cv2.resize(opacity, size, interpolation=cv2.INTER_AREA)[..., None]
+    small[..., :3] = np.rint(colors / np.maximum(weights, 1e-6)).clip(0, 255)
+    return small
+
+
 def labelled_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
     """Pictures listed in a CSV with file, source, class and identity; held-out classes are left out.
 
@@ -112,7 +132,7 @@ def folders(table: Mapping[str, Any], root: Path) -> list[Item]:
     """Pictures below a folder. With `labels`, the first folder is the class; held-out ones are omitted."""
     base = root / table.get("path", ".")
     items = []
-    for path in sorted(p for p in base.rglob("*") if p.suffix.lower() in PICTURE_SUFFIXES):
+    for path in (p for p in files_below(base) if p.suffix.lower() in PICTURE_SUFFIXES):
         inside = path.relative_to(base)
         label = inside.parts[0] if table.get("labels") and len(inside.parts) > 1 else ""
         if label and table.get("hold_out", True) and held_out(table["name"], label):
@@ -129,7 +149,7 @@ def boxes_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
 
     Raises:
         UsageError: the table cannot be read, lacks a column or value, or has a box that is none.
-        BadImage: a file cannot be read as a picture.
+        BadImage: a file is missing, or cannot be read as a picture.
     """
     items: list[Item] = []
     loaded: dict[str, NDArray[np.uint8]] = {}
@@ -145,7 +165,7 @@ def boxes_csv(table: Mapping[str, Any], root: Path) -> list[Item]:
         if row["file"] not in loaded:
             loaded.clear()
             loaded[row["file"]] = read_picture(root / row["file"])
-        crop = shrink(crop_with_margin(loaded[row["file"]], box))
+        crop = shrink_seen(crop_with_margin(loaded[row["file"]], box))
         items.append(Item(table["name"], "", f"{row['file']}#{number}", pixels=crop.copy()))
     return items
 

@@ -1,0 +1,79 @@
+"""A folder comes in; which folders below it are to be searched, and the files in them, go out."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSearch:
+    """The search of one folder, through links, nothing twice.
+
+    Attributes:
+        real: the folder's real path, with links followed.
+        entered: real paths of folders searched outside of it.
+    """
+
+    real: Path
+    entered: set[Path] = field(default_factory=set)
+
+    def goes_into(self, folder: Path) -> bool:
+        """Whether to search a folder. A link's target is searched once, unless `real` contains it."""
+        real = folder.resolve()
+        if real.is_relative_to(self.real):
+            return not folder.is_symlink()
+        # A link to a parent folder would extend the search to what nobody named.
+        upwards = folder.parent.resolve().is_relative_to(real) or self.real.is_relative_to(real)
+        if upwards or real in self.entered:
+            return False
+        self.entered.add(real)
+        return True
+
+
+def files_below(folder: Path) -> dict[Path, Path]:
+    """The files in a folder and below it, sorted, each with its real path; none if there is no folder.
+
+    Left out is what is hidden, or lies in a hidden folder. A file found both directly and through links is
+    found directly.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    root, found = folder.resolve(), dict[Path, Path]()
+    for path in _below(folder, FolderSearch(root)) if folder.is_dir() else ():
+        real = _real(path)
+        if real not in found or real == root / path.relative_to(folder):
+            found[real] = path
+    return {path: real for real, path in sorted(found.items(), key=lambda both: both[1])}
+
+
+def searched_with(folder: Path) -> list[Path]:
+    """The real paths of a folder and of those elsewhere that links in it lead to; see `files_below`.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    search = FolderSearch(folder.resolve())
+    if folder.is_dir():
+        deque(_below(folder, search), maxlen=0)
+    return [search.real, *sorted(search.entered)]
+
+
+def _below(folder: Path, search: FolderSearch) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):
+            continue
+        if not path.is_dir():
+            yield path
+        elif search.goes_into(path):
+            yield from _below(path, search)
+
+
+def _real(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except RuntimeError:  # up to Python 3.12, of a link that leads to itself; opening it says so
+        return path.absolute()
