@@ -99,6 +99,14 @@ def _counted(name: str, most: float = math.inf, least: int = 1) -> Kind:
     return Kind(f"{name} is a whole number from {least}{upwards}", whole(least, most), plain=int)
 
 
+def _whole(says: str) -> Kind:
+    return Kind(says, is_whole, plain=int)
+
+
+def _id(says: str) -> Kind:
+    return Kind(says, is_id, plain=int)
+
+
 def _called(name: str) -> Kind:
     return Kind(f"{name} is a function, such as print; leave it out to be told nothing", callable)
 
@@ -138,10 +146,11 @@ def _seen_id(name: str) -> Kind:
     return Kind(
         f"{name} is a whole number, as a query returns it, or text, as pages name it",
         lambda value: is_text(value) or is_id(value),
+        plain=lambda value: value if is_text(value) else int(value),
     )
 
 
-ID = Kind("an id is a whole number, as a query returns it", is_id)
+ID = _id("an id is a whole number, as a query returns it")
 MODEL = Kind("a model is the name of an embedder, or a folder with a recipe.toml", is_path)
 PROPOSER = Kind("a proposer is the name of one, or a folder with a recipe.toml", is_path)
 SHAPE = Kind("a zone's name is text", is_text)
@@ -152,7 +161,7 @@ KINDS: dict[str, Kind] = {
         several(lambda value: isinstance(value, (str, os.PathLike))),
     ),
     "settings": _instance("panorama", "IngestSettings", "IngestSettings(samples_per_second=2.0)"),
-    "depth": Kind("a depth is a whole number of exits", is_whole),
+    "depth": _whole("a depth is a whole number of exits"),
     "model": MODEL,
     "proposer": PROPOSER,
     "recording": _instance("panorama", "RecordingRule", "RecordingRule(time_from='metadata')"),
@@ -181,7 +190,7 @@ KINDS: dict[str, Kind] = {
     "seconds": Kind("a time is a finite number of seconds", is_finite, plain=float),
     "frame": Kind("a frame is a whole number, counted from 0", is_count, plain=int),
     "folder": Kind("an album is a folder with one subfolder of pictures per entity", is_path),
-    "exemplar_id": Kind("an exemplar's id is a whole number, as Library.exemplars returns it", is_id),
+    "exemplar_id": _id("an exemplar's id is a whole number, as Library.exemplars returns it"),
     "exemplar_ids": Kind("exemplar_ids is a list of whole numbers from Library.exemplars", are_ids),
     "with_sightings": _flag("with_sightings"),
     "picture_root": Kind("a picture root is a folder, as text or a Path", is_path),
@@ -195,7 +204,7 @@ KINDS: dict[str, Kind] = {
     "track_ids": Kind("track_ids is a list of whole numbers, as a query returns them", are_ids),
     "alike": Kind("alike is a list of whole numbers, as a query returns them", are_ids),
     "crop_ids": Kind("crop_ids is a list of whole numbers, as a query returns them", are_ids),
-    "exit": Kind("an exit is a whole number from 1", is_whole),
+    "exit": _whole("an exit is a whole number from 1"),
     "key": Kind("a setting's name is text", is_text),
     "change": Kind("expected a function that takes all settings and returns a dict", callable),
     "value": Kind("a setting is a value that JSON can hold", is_json),
@@ -206,7 +215,9 @@ KINDS: dict[str, Kind] = {
         "points are text, '10%,50% 90%,50% 90%,90%', or pairs of shares of the frame, [(0.1, 0.5), ...]",
         are_points,
     ),
-    "size": Kind("a size is two whole numbers (width, height)", is_size),
+    "size": Kind(
+        "a size is two whole numbers (width, height)", is_size, plain=lambda value: tuple(map(int, value))
+    ),
     "path": Kind("a path is text or a Path, and not empty", is_path),
     "result": _instance("panorama.query.result.result", "Result", "library.query('SELECT ...')"),
     "most": _counted("most"),
@@ -232,6 +243,7 @@ KINDS |= {
     "Result.to_table.rows": Kind(
         "rows is a whole number from 1, or None for all",
         lambda value: value is None or whole(1, math.inf)(value),
+        plain=lambda value: value if value is None else int(value),
     ),
     "Library.clips.folder": Kind("a folder is text or a Path, and not empty", is_path),
     "Zones.add.name": SHAPE,
@@ -285,10 +297,10 @@ KINDS |= {
     "OwnData.query": Kind("a query for crops is SQL as text", is_text),
     "TrainingOptions.resume": _flag("resume"),
     "TrainingOptions.device": Kind("a device is 'cpu' or 'cuda'", is_text),
-    "TrainingOptions.steps": Kind("steps is a whole number", is_whole, plain=int),
-    "TrainingOptions.seed": Kind("a seed is a whole number", is_whole, plain=int),
+    "TrainingOptions.steps": _whole("steps is a whole number"),
+    "TrainingOptions.seed": _whole("a seed is a whole number"),
     "TrainingOptions.minutes": _number("minutes is a number above 0"),
-    "TrainingOptions.threads": Kind("threads is a whole number", is_whole, plain=int),
+    "TrainingOptions.threads": _whole("threads is a whole number"),
     "IngestSettings.samples_per_second": Kind(
         "samples a second (--fps) is a number above 0, at most 1000", above(0, 1000), plain=float
     ),

@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -19,7 +20,7 @@ from fakes import Thing, coloured_things, thing_picture, write_film, write_pictu
 
 import panorama
 from panorama.album.seen_pictures import picture_digest
-from panorama.arguments import TELL_THEMSELVES
+from panorama.arguments import KINDS, TELL_THEMSELVES
 from panorama.cameras.recording_rule import RecordingRule
 from panorama.errors import BadBox, BadImage, EntityError, PanoramaError, QueryError, UnknownVideo, UsageError
 from panorama.indexing.outcomes import Hooks
@@ -280,6 +281,30 @@ def test_settings_and_limits_of_numpy_are_those_of_python(library: Library) -> N
     same = IngestSettings(samples_per_second=Decimal(4), every=2, max_regions=9)  # type: ignore[arg-type]
     assert json.dumps(asdict(given)) == json.dumps(asdict(same))
     assert type(Limits(seconds=np.float32(5)).seconds) is float  # type: ignore[arg-type]
+
+
+def test_a_number_of_numpy_is_handed_on_as_one_of_python() -> None:
+    """An exit and a depth stayed as they were, and what was stored of them was no JSON."""
+    given = (np.int64(1), np.uint8(1), np.float32(1), np.bool_(True), Decimal(1), Fraction(1))
+    plain = (bool, int, float)
+    taken = {
+        (name, type(value)): kind.taken(value)
+        for name, kind in KINDS.items()
+        for value in given
+        if kind.fits(value)
+    }
+    assert ("exit", np.int64) in taken and ("depth", np.int64) in taken
+    assert {key: value for key, value in taken.items() if type(value) not in plain} == {}
+    assert list(map(type, KINDS["size"].taken((np.int64(4), np.int64(3))))) == [int, int]
+
+
+def test_an_exit_of_numpy_is_kept_with_the_vectors(library: Library) -> None:
+    """TypeError: Object of type int64 is not JSON serializable, wherever the cache of vectors had to grow."""
+    ids = [row.crop_id for row in library.query("SELECT crop_id FROM crops").fetchall()]
+    for cached in library.path.glob("index/*-e1"):
+        shutil.rmtree(cached)
+    with panorama.open(library.path) as again:
+        assert len(again.vectors_of(ids, np.int64(1))) == len(ids)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("unit", ["D", "s", "us", "ns"])
