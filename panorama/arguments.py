@@ -31,6 +31,7 @@ from panorama.values import (
     is_float,
     is_id,
     is_json,
+    is_number,
     is_path,
     is_picture,
     is_row,
@@ -38,6 +39,7 @@ from panorama.values import (
     is_text,
     is_whole,
     several,
+    shown,
     told,
     whole,
 )
@@ -63,12 +65,15 @@ class Kind:
         fits: whether a value is one.
         error: raised where it is not.
         plain: the value as everything behind the API has it, without numpy's numbers, fractions and decimals.
+        typed: whether a value has the right type. The message on one that does not fit then shows the value
+            alone; otherwise it begins with the type, which is the fault.
     """
 
     says: str
     fits: Callable[[Any], bool]
     error: type[PanoramaError] = UsageError
     plain: Callable[[Any], Any] = lambda value: value
+    typed: Callable[[Any], bool] = lambda value: False
 
     def taken(self, value: Any, where: str = "") -> Any:
         """The value, plain; raises where it is of another kind, `where` before the message."""
@@ -78,7 +83,7 @@ class Kind:
     def check(self, value: Any, where: str = "") -> None:
         """Raise where a value is of another kind; `where` stands before the message."""
         if not self.fits(value):
-            raise self.error(f"{where}{self.says}, got {told(value)}")
+            raise self.error(f"{where}{self.says}, got {(shown if self.typed(value) else told)(value)}")
 
 
 def _instance(module: str, name: str, example: str) -> Kind:
@@ -96,7 +101,17 @@ def _flag(name: str) -> Kind:
 
 def _counted(name: str, most: float = math.inf, least: int = 1) -> Kind:
     upwards = "" if most == math.inf else f" to {most}"
-    return Kind(f"{name} is a whole number from {least}{upwards}", whole(least, most), plain=int)
+    return Kind(
+        f"{name} is a whole number from {least}{upwards}", whole(least, most), plain=int, typed=is_whole
+    )
+
+
+def _whole(says: str) -> Kind:
+    return Kind(says, is_whole, plain=int)
+
+
+def _id(says: str) -> Kind:
+    return Kind(says, is_id, plain=int, typed=is_whole)
 
 
 def _called(name: str) -> Kind:
@@ -104,7 +119,15 @@ def _called(name: str) -> Kind:
 
 
 def _number(says: str) -> Kind:
-    return Kind(says, is_float, plain=float)
+    return Kind(says, is_float, plain=float, typed=is_number)
+
+
+def _path(says: str, plain: Callable[[Any], Any] = lambda path: path) -> Kind:
+    return Kind(says, is_path, plain=plain, typed=_is_typed_path)
+
+
+def _is_typed_path(value: Any) -> bool:
+    return isinstance(value, (str, os.PathLike))
 
 
 def _paths(name: str) -> Kind:
@@ -112,6 +135,7 @@ def _paths(name: str) -> Kind:
         f"{name} are paths, as text or Paths, none of them empty",
         lambda value: all(map(is_path, value)) if is_row(value) else is_path(value),
         plain=lambda value: tuple(map(Path, value if is_row(value) else [value])),
+        typed=_is_typed_path,
     )
 
 
@@ -131,28 +155,34 @@ MOST_SECONDS = 1_000_000_000
 """No clock of the system waits for ever; thirty years are a limit that nobody meets."""
 
 NAME = Kind("an entity's name is text", is_text, EntityError)
-PICTURE = Kind("a picture is a file or an RGB array (height, width, 3), or a picture of PIL", is_picture)
+PICTURE = Kind(
+    "a picture is a file or an RGB array (height, width, 3), or a picture of PIL",
+    is_picture,
+    typed=_is_typed_path,
+)
 
 
 def _seen_id(name: str) -> Kind:
     return Kind(
         f"{name} is a whole number, as a query returns it, or text, as pages name it",
         lambda value: is_text(value) or is_id(value),
+        typed=is_whole,
+        plain=lambda value: value if is_text(value) else int(value),
     )
 
 
-ID = Kind("an id is a whole number, as a query returns it", is_id)
-MODEL = Kind("a model is the name of an embedder, or a folder with a recipe.toml", is_path)
-PROPOSER = Kind("a proposer is the name of one, or a folder with a recipe.toml", is_path)
+ID = _id("an id is a whole number, as a query returns it")
+MODEL = _path("a model is the name of an embedder, or a folder with a recipe.toml")
+PROPOSER = _path("a proposer is the name of one, or a folder with a recipe.toml")
 SHAPE = Kind("a zone's name is text", is_text)
 
 KINDS: dict[str, Kind] = {
     "paths": Kind(
         "what to index is a file, a folder or a pattern, as text or a Path, or a list of them",
-        several(lambda value: isinstance(value, (str, os.PathLike))),
+        several(_is_typed_path),
     ),
     "settings": _instance("panorama", "IngestSettings", "IngestSettings(samples_per_second=2.0)"),
-    "depth": Kind("a depth is a whole number of exits", is_whole),
+    "depth": _whole("a depth is a whole number of exits"),
     "model": MODEL,
     "proposer": PROPOSER,
     "recording": _instance("panorama", "RecordingRule", "RecordingRule(time_from='metadata')"),
@@ -166,7 +196,7 @@ KINDS: dict[str, Kind] = {
         lambda value: is_row(value) and all(part in ("time_from", "zone", "camera_from") for part in value),
     ),
     "zone": Kind("a time zone is its IANA name as text, 'Europe/Berlin'", is_text),
-    "video": Kind("a video is its name in the library or its path, as text or a Path", is_path),
+    "video": _path("a video is its name in the library or its path, as text or a Path"),
     "name": NAME,
     "new": NAME,
     "entity": NAME,
@@ -178,13 +208,13 @@ KINDS: dict[str, Kind] = {
     "known": _flag("known"),
     "look_alike": _flag("look_alike"),
     "skip_gone": _flag("skip_gone"),
-    "seconds": Kind("a time is a finite number of seconds", is_finite, plain=float),
-    "frame": Kind("a frame is a whole number, counted from 0", is_count, plain=int),
-    "folder": Kind("an album is a folder with one subfolder of pictures per entity", is_path),
-    "exemplar_id": Kind("an exemplar's id is a whole number, as Library.exemplars returns it", is_id),
+    "seconds": Kind("a time is a finite number of seconds", is_finite, plain=float, typed=is_number),
+    "frame": Kind("a frame is a whole number, counted from 0", is_count, plain=int, typed=is_number),
+    "folder": _path("an album is a folder with one subfolder of pictures per entity"),
+    "exemplar_id": _id("an exemplar's id is a whole number, as Library.exemplars returns it"),
     "exemplar_ids": Kind("exemplar_ids is a list of whole numbers from Library.exemplars", are_ids),
     "with_sightings": _flag("with_sightings"),
-    "picture_root": Kind("a picture root is a folder, as text or a Path", is_path),
+    "picture_root": _path("a picture root is a folder, as text or a Path"),
     "read_only": _flag("read_only"),
     "limits": _instance("panorama", "Limits", "Limits(seconds=10, memory='2GB')"),
     "queries": Kind("queries are a list, each SQL as text or a pair (SQL, parameters)", are_queries),
@@ -195,7 +225,7 @@ KINDS: dict[str, Kind] = {
     "track_ids": Kind("track_ids is a list of whole numbers, as a query returns them", are_ids),
     "alike": Kind("alike is a list of whole numbers, as a query returns them", are_ids),
     "crop_ids": Kind("crop_ids is a list of whole numbers, as a query returns them", are_ids),
-    "exit": Kind("an exit is a whole number from 1", is_whole),
+    "exit": _whole("an exit is a whole number from 1"),
     "key": Kind("a setting's name is text", is_text),
     "change": Kind("expected a function that takes all settings and returns a dict", callable),
     "value": Kind("a setting is a value that JSON can hold", is_json),
@@ -206,11 +236,13 @@ KINDS: dict[str, Kind] = {
         "points are text, '10%,50% 90%,50% 90%,90%', or pairs of shares of the frame, [(0.1, 0.5), ...]",
         are_points,
     ),
-    "size": Kind("a size is two whole numbers (width, height)", is_size),
-    "path": Kind("a path is text or a Path, and not empty", is_path),
+    "size": Kind(
+        "a size is two whole numbers (width, height)", is_size, plain=lambda value: tuple(map(int, value))
+    ),
+    "path": _path("a path is text or a Path, and not empty"),
     "result": _instance("panorama.query.result.result", "Result", "library.query('SELECT ...')"),
     "most": _counted("most"),
-    "out": Kind("a file is text or a Path, and not empty", is_path),
+    "out": _path("a file is text or a Path, and not empty"),
     "create": _flag("create"),
 }
 """What parameters of the API may be, by name, or by `Class.method.parameter` where one name is two things."""
@@ -232,8 +264,10 @@ KINDS |= {
     "Result.to_table.rows": Kind(
         "rows is a whole number from 1, or None for all",
         lambda value: value is None or whole(1, math.inf)(value),
+        plain=lambda value: value if value is None else int(value),
+        typed=is_whole,
     ),
-    "Library.clips.folder": Kind("a folder is text or a Path, and not empty", is_path),
+    "Library.clips.folder": _path("a folder is text or a Path, and not empty"),
     "Zones.add.name": SHAPE,
     "Zones.rename.name": SHAPE,
     "Zones.rename.new": SHAPE,
@@ -259,21 +293,21 @@ KINDS |= {
     "tune.least_speed": _number("least_speed is how many times as fast as real time"),
     "tune.tell": _TOLD,
     "fine_tune.own": _instance("panorama.own_training", "OwnData", "OwnData(folders=('labelled',))"),
-    "fine_tune.out": Kind("a model's folder is text or a Path, and not empty", is_path, plain=Path),
+    "fine_tune.out": _path("a model's folder is text or a Path, and not empty", plain=Path),
     "fine_tune.options": _instance("panorama.training", "TrainingOptions", "TrainingOptions()"),
-    "fine_tune.start": Kind(MODEL.says, is_path, plain=os.fspath),
+    "fine_tune.start": _path(MODEL.says, plain=os.fspath),
     "fine_tune.library": Kind("expected a function that opens a library, such as panorama.open", callable),
     "fine_tune.scratch": Kind(
         "expected a function that opens a folder as a library, such as panorama.open", callable
     ),
     "fine_tune.say": _TOLD,
-    "train_recipe.recipe": Kind("a recipe is a file, as text or a Path", is_path, plain=Path),
+    "train_recipe.recipe": _path("a recipe is a file, as text or a Path", plain=Path),
     "train_recipe.data": Kind(
         "data folders are a mapping of the names in the recipe, as {'footage': '/data/footage'}",
         lambda value: isinstance(value, Mapping) and all(is_text(n) and is_path(f) for n, f in value.items()),
         plain=lambda value: {name: Path(folder) for name, folder in value.items()},
     ),
-    "train_recipe.out": Kind("a model's folder is text or a Path, and not empty", is_path, plain=Path),
+    "train_recipe.out": _path("a model's folder is text or a Path, and not empty", plain=Path),
     "train_recipe.options": _instance("panorama.training", "TrainingOptions", "TrainingOptions()"),
     "train_recipe.say": _TOLD,
 }
@@ -285,14 +319,17 @@ KINDS |= {
     "OwnData.query": Kind("a query for crops is SQL as text", is_text),
     "TrainingOptions.resume": _flag("resume"),
     "TrainingOptions.device": Kind("a device is 'cpu' or 'cuda'", is_text),
-    "TrainingOptions.steps": Kind("steps is a whole number", is_whole, plain=int),
-    "TrainingOptions.seed": Kind("a seed is a whole number", is_whole, plain=int),
+    "TrainingOptions.steps": _whole("steps is a whole number"),
+    "TrainingOptions.seed": _whole("a seed is a whole number"),
     "TrainingOptions.minutes": _number("minutes is a number above 0"),
-    "TrainingOptions.threads": Kind("threads is a whole number", is_whole, plain=int),
+    "TrainingOptions.threads": _whole("threads is a whole number"),
     "IngestSettings.samples_per_second": Kind(
-        "samples a second (--fps) is a number above 0, at most 1000", above(0, 1000), plain=float
+        "samples a second (--fps) is a number above 0, at most 1000",
+        above(0, 1000),
+        plain=float,
+        typed=is_number,
     ),
-    "IngestSettings.every": _counted("every, in frames,"),
+    "IngestSettings.every": _counted("every (--every), in frames,"),
     "IngestSettings.crops_per_track": _counted("crops_per_track"),
     "IngestSettings.proposal_side": _counted("proposal_side"),
     "IngestSettings.zoom": _counted("zoom", MOST_ZOOM),
@@ -316,9 +353,10 @@ KINDS |= {
     ),
     "RecordingRule.camera_from": Kind("camera_from is text: 'folder' or a pattern with {camera}", is_text),
     "Limits.seconds": Kind(
-        f"a time limit (at most {MOST_SECONDS}, None for none) is a number of seconds above 0",
+        f"a time limit (at most {MOST_SECONDS}, None for none; --timeout) is a number of seconds above 0",
         above(0, MOST_SECONDS),
         plain=float,
+        typed=is_number,
     ),
     "Limits.memory": Kind("memory is written like '500MB', '4GB' or '1.5GiB'", is_text),
     "Limits.threads": _counted("threads", MOST_THREADS),

@@ -24,8 +24,13 @@ def told(value: Any) -> str:
         return f"a tensor of {tuple(value.shape)} {value.dtype}"
     if value is None:
         return "None"
-    shown = " ".join(repr(value).split())  # a data frame takes several lines
-    return f"{type(value).__name__} {shown:.40}"
+    return f"{type(value).__name__} {shown(value)}"
+
+
+def shown(value: Any) -> str:
+    """A value alone, where its type is right: as much of it as fits into a line."""
+    text = str(value) if is_number(value) else repr(value)  # repr of a number of numpy names its type
+    return f"{' '.join(text.split()):.40}"  # a data frame takes several lines
 
 
 def is_text(value: Any) -> bool:

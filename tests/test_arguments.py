@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -19,7 +20,7 @@ from fakes import Thing, coloured_things, thing_picture, write_film, write_pictu
 
 import panorama
 from panorama.album.seen_pictures import picture_digest
-from panorama.arguments import TELL_THEMSELVES
+from panorama.arguments import KINDS, TELL_THEMSELVES
 from panorama.cameras.recording_rule import RecordingRule
 from panorama.errors import BadBox, BadImage, EntityError, PanoramaError, QueryError, UnknownVideo, UsageError
 from panorama.indexing.outcomes import Hooks
@@ -87,26 +88,26 @@ PICTURE = thing_picture("red")
         (UsageError, r"verify\(first=...\): a picture is a file or an RGB array .* got int 5",
          lambda lib: lib.verify(5, PICTURE)),
         (UsageError, "got None", lambda lib: lib.verify(PICTURE, None)),
-        (UsageError, "got str ''", lambda lib: lib.verify("", PICTURE)),
+        (UsageError, "got ''", lambda lib: lib.verify("", PICTURE)),
         (BadImage, r"the array is \(3, 3\) float64", lambda lib: lib.verify(np.zeros((3, 3)), PICTURE)),
         (UsageError, r"query\(limits=...\): .* Limits\(seconds=10, memory='2GB'\), got int 5",
          lambda lib: lib.query("SELECT 1", limits=5)),
         (UsageError, "seconds above 0, got str '10'", lambda lib: Limits(seconds="10")),
         (UsageError, "'4GB' .* got int 5", lambda lib: Limits(memory=5)),
-        (UsageError, r"\(at most 1000000000, .* above 0, got float 1e\+300",
+        (UsageError, r"\(at most 1000000000, .* above 0, got 1e\+300",
          lambda lib: Limits(seconds=1e300)),
         (UsageError, "memory is at most 1000TB, got '9999999999GB'",
          lambda lib: Limits(memory="9999999999GB")),
         (UsageError, "memory is at most 1000TB, got '999", lambda lib: Limits(memory="9" * 400 + "GB")),
         (UsageError, "threads is a whole number from 1 to 1024, got float 1.5",
          lambda lib: Limits(threads=1.5)),
-        (UsageError, "threads is a whole number from 1 to 1024, got int 1000000000",
+        (UsageError, "threads is a whole number from 1 to 1024, got 1000000000",
          lambda lib: Limits(threads=10**9)),
-        (UsageError, "expressions is a whole number from 1 to 1000000, got int 1000",
+        (UsageError, "expressions is a whole number from 1 to 1000000, got 1000",
          lambda lib: Limits(expressions=10**30)),
-        (UsageError, "min_side is a whole number from 0 to 1000000, got int -3",
+        (UsageError, "min_side is a whole number from 0 to 1000000, got -3",
          lambda lib: IngestSettings(min_side=-3)),
-        (UsageError, "min_side is a whole number from 0 .* got int 1000",
+        (UsageError, "min_side is a whole number from 0 .* got 1000",
          lambda lib: IngestSettings(min_side=10**400)),
         (UsageError, "on_file is a function, such as print; leave it out to be told nothing, got int 3",
          lambda lib: Hooks(on_file=3)),
@@ -117,15 +118,20 @@ PICTURE = thing_picture("red")
         (UsageError, "a number above 0, .* got str '2'", lambda lib: IngestSettings(samples_per_second="2")),
         (UsageError, "crops_per_track is a whole number from 1, got None",
          lambda lib: IngestSettings(crops_per_track=None)),
-        (UsageError, "max_regions is a whole number from 1, got int 0",
+        (UsageError, "max_regions is a whole number from 1, got 0",
          lambda lib: IngestSettings(max_regions=0)),
-        (UsageError, "above 0, at most 1000, got int 0", lambda lib: IngestSettings(samples_per_second=0)),
-        (UsageError, "in exits, is a whole number from 1, got int 0", lambda lib: IngestSettings(depth=0)),
-        (UsageError, "network_threads is a whole number from 1 to 1024, got int 0",
+        (UsageError, r"every \(--every\), in frames, is a whole number from 1, got 0$",
+         lambda lib: IngestSettings(every=np.int64(0))),
+        (UsageError, r"\(--fps\) is a number above 0, at most 1000, got nan$",
+         lambda lib: IngestSettings(samples_per_second=np.float64("nan"))),
+        (UsageError, "every .* from 1, got str '2'", lambda lib: IngestSettings(every="2")),
+        (UsageError, "above 0, at most 1000, got 0", lambda lib: IngestSettings(samples_per_second=0)),
+        (UsageError, "in exits, is a whole number from 1, got 0", lambda lib: IngestSettings(depth=0)),
+        (UsageError, "network_threads is a whole number from 1 to 1024, got 0",
          lambda lib: Work(network_threads=0)),
-        (UsageError, "a frame is a whole number, .* got float 10.5",
+        (UsageError, "a frame is a whole number, .* got 10.5",
          lambda lib: lib.why("red", "a.mp4", frame=10.5)),
-        (UsageError, "finite number of seconds, got Decimal Decimal\\('sNaN'\\)",
+        (UsageError, "finite number of seconds, got sNaN",
          lambda lib: lib.why("red", "a.mp4", seconds=Decimal("sNaN"))),
         (BadImage, r"the array is \(64, 64, 3\) float64 from .* floats from 0 to 1",
          lambda lib: lib.query("SELECT tracks ORDER BY similarity(?)", [PICTURE.astype(float)])),
@@ -146,16 +152,16 @@ PICTURE = thing_picture("red")
         (UsageError, "queries are a list.*got str 'SELECT 1'", lambda lib: lib.query_many("SELECT 1")),
         (UsageError, "queries are a list", lambda lib: lib.query_many([("SELECT 1",)])),
         (UsageError, "True or False, got str 'no'", lambda lib: lib.forget("red", with_sightings="no")),
-        (UsageError, "got str ''", lambda lib: lib.register_album("")),
-        (UsageError, r"file, folder, pattern .*, got str ''", lambda lib: lib.register("x", "")),
-        (UsageError, "finite number of seconds, got float nan",
+        (UsageError, "got ''", lambda lib: lib.register_album("")),
+        (UsageError, r"file, folder, pattern .*, got ''", lambda lib: lib.register("x", "")),
+        (UsageError, "finite number of seconds, got nan",
          lambda lib: lib.register_from_video("x", "a.mp4", float("nan"), "0,0,9,9")),
         (BadBox, "four numbers, .*got int 5", lambda lib: lib.register("x", PICTURE, box=5)),
         (BadBox, "four numbers", lambda lib: lib.register("x", PICTURE, box=(1, 2, 3))),
         (EntityError, "an entity's name is text, got list", lambda lib: lib.register(["x"], PICTURE)),
         (EntityError, "an entity's name is text, got int 5", lambda lib: lib.register(5, PICTURE)),
         (UnknownVideo, "no video 'b.mp4'", lambda lib: lib.remove_videos("b.mp4")),
-        (UsageError, "finite number of seconds, got int 1000",
+        (UsageError, "finite number of seconds, got 1000",
          lambda lib: lib.why("red", "a.mp4", seconds=10**400)),
         (UsageError, "whole numbers, .* got an array of .* float64",
          lambda lib: lib.vectors_of(np.zeros(2), 1)),
@@ -165,7 +171,7 @@ PICTURE = thing_picture("red")
         (UsageError, "exits 1 to 1, got 9", lambda lib: lib.vectors_of([5], 9)),
         (UsageError, "a value that JSON can hold", lambda lib: lib.put_setting("x", {1, 2})),
         (UsageError, "pairs of shares", lambda lib: lib.zones.add("lawn", [(0.1, 0.2, 0.3)])),
-        (UsageError, "not empty, got str ''", lambda lib: panorama.open("")),
+        (UsageError, "not empty, got ''", lambda lib: panorama.open("")),
         (UsageError, r"^panorama\.open\(path=...\): .* not empty, got int 5", lambda lib: panorama.open(5)),
         (UsageError, r"calibrate\(precision=...\): .* between 0.5 and 1, got str '0.9'",
          lambda lib: calibrate(lib, precision="0.9")),
@@ -184,7 +190,7 @@ PICTURE = thing_picture("red")
          lambda lib: fine_tune(OwnData(folders=("x",)), "net", TrainingOptions(), start="panoramanet",
                                library=panorama.open, scratch=panorama.open)),
         (UsageError, "folders are paths, .* got tuple \\(5,\\)", lambda lib: OwnData(folders=(5,))),
-        (UsageError, "videos are paths, .* got str ''", lambda lib: OwnData(videos="")),
+        (UsageError, "videos are paths, .* got ''", lambda lib: OwnData(videos="")),
         (UsageError, "SQL as text, got int 5", lambda lib: OwnData(query=5)),
         (UsageError, "steps is a whole number, got str '5'", lambda lib: TrainingOptions(steps="5")),
         (UsageError, "minutes is a number above 0, got str '5'", lambda lib: TrainingOptions(minutes="5")),
@@ -280,6 +286,30 @@ def test_settings_and_limits_of_numpy_are_those_of_python(library: Library) -> N
     same = IngestSettings(samples_per_second=Decimal(4), every=2, max_regions=9)  # type: ignore[arg-type]
     assert json.dumps(asdict(given)) == json.dumps(asdict(same))
     assert type(Limits(seconds=np.float32(5)).seconds) is float  # type: ignore[arg-type]
+
+
+def test_a_number_of_numpy_is_handed_on_as_one_of_python() -> None:
+    """An exit and a depth stayed as they were, and what was stored of them was no JSON."""
+    given = (np.int64(1), np.uint8(1), np.float32(1), np.bool_(True), Decimal(1), Fraction(1))
+    plain = (bool, int, float)
+    taken = {
+        (name, type(value)): kind.taken(value)
+        for name, kind in KINDS.items()
+        for value in given
+        if kind.fits(value)
+    }
+    assert ("exit", np.int64) in taken and ("depth", np.int64) in taken
+    assert {key: value for key, value in taken.items() if type(value) not in plain} == {}
+    assert list(map(type, KINDS["size"].taken((np.int64(4), np.int64(3))))) == [int, int]
+
+
+def test_an_exit_of_numpy_is_kept_with_the_vectors(library: Library) -> None:
+    """TypeError: Object of type int64 is not JSON serializable, wherever the cache of vectors had to grow."""
+    ids = [row.crop_id for row in library.query("SELECT crop_id FROM crops").fetchall()]
+    for cached in library.path.glob("index/*-e1"):
+        shutil.rmtree(cached)
+    with panorama.open(library.path) as again:
+        assert len(again.vectors_of(ids, np.int64(1))) == len(ids)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("unit", ["D", "s", "us", "ns"])

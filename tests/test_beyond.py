@@ -216,3 +216,17 @@ def test_infinity_is_no_date_in_data_frames(engine: Engine, kind: str, frame: st
                 QueryError, match="the column 'at' holds infinity, which data frames cannot hold"
             ):
                 getattr(engine.query(f"SELECT 1 AS n, {asked} AS at"), frame)()
+
+
+@pytest.mark.parametrize("frame", ["df", "pl"])
+@pytest.mark.parametrize("kind", ["TIME", "TIME_NS"])
+def test_the_end_of_a_day_is_no_time_in_data_frames(engine: Engine, kind: str, frame: str) -> None:
+    """polars made it null."""
+    pytest.importorskip({"df": "pandas", "pl": "polars"}[frame])
+    last = f"'23:59:59.999999'::{kind}"
+    assert (
+        len(getattr(engine.query(f"SELECT {last} AS at, NULL::{kind} AS none, [{last}] AS l"), frame)()) == 1
+    )
+    for asked in (f"'24:00:00'::{kind}", f"[{{'a': {last}}}, {{'a': '24:00:00'::{kind}}}]"):
+        with pytest.raises(QueryError, match="the column 'at' holds 24:00, which data frames cannot hold"):
+            getattr(engine.query(f"SELECT 1 AS n, {asked} AS at"), frame)()

@@ -108,7 +108,7 @@ def test_a_depth_is_no_part_of_what_was_looked_at() -> None:
 
 
 def test_a_depth_that_is_not_there_is_refused(tmp_path: Path, run: Run, fake_proposer: ColoredThings) -> None:
-    with pytest.raises(UsageError, match="from 1, got int 0"):
+    with pytest.raises(UsageError, match="from 1, got 0"):
         IngestSettings(depth=0)
     with pytest.raises(UsageError, match="at most 1 with color-bands, got 2"):
         Indexer(ColorEmbedder(), fake_proposer, IngestSettings(depth=2)).depth  # noqa: B018

@@ -197,6 +197,10 @@ def test_evidence_survives_being_kept_and_the_account_says_what_was_applied() ->
     (remark,) = request.remarks
     assert remark.startswith("WITH RECALL >= 0.5: accepted from a score of 0.")
     assert "by 200 examples among this library's own tracks, with 95% confidence" in remark
+    assert remark.endswith("; scores are those of each track by itself, without comparison with other tracks")
+    request = MatchRequest(("thing",), contract=Contract("precision", 0.5))
+    match_on_terms(matcher, request, [evidence(crops=200)] * 2)
+    assert "comparison" not in request.remarks[0]
 
 
 def test_a_recall_of_what_nothing_is_accepted_for_is_refused_not_kept_by_an_empty_answer() -> None:

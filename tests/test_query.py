@@ -475,6 +475,10 @@ def test_a_time_that_is_waited_for_is_not_infinite(engine: Engine, clause: str, 
     ("sql", "message", "at"),
     [
         ("SELECT similarity('a.jpg') FROM videos", "use it on crops, tracks, detections", "similarity"),
+        # They named a column that nobody had typed, and one that nobody may know of.
+        ("SELECT similarity('a.jpg')", "use it on crops, tracks, detections", "similarity"),
+        ("SELECT 1 FROM range(3) WHERE similarity('a.jpg') > 0", "use it on crops, tracks", "similarity"),
+        ("EXPLAIN VALUES (similarity('a.jpg'))", "use it on crops, tracks, detections", "similarity"),
         (
             "SELECT (SELECT max(similarity('a.jpg', t)) FROM videos v WHERE v.video = t.video) FROM tracks t",
             r"Compute it where 't' is read, FROM \(SELECT \*, similarity\('a.jpg'\) AS alike FROM tracks\) t",

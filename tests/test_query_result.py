@@ -227,6 +227,20 @@ def test_a_null_in_a_single_column_is_no_empty_line_of_csv(tmp_path: Path) -> No
     assert duckdb.read_csv(str(path)).fetchall() == [("x",), (None,), (None,), ("y",)]
 
 
+def test_an_infinite_number_is_no_null_of_csv(tmp_path: Path) -> None:
+    """Infinities and NaN were empty fields."""
+    values = [1.5, float("inf"), float("-inf"), float("nan"), None]
+    table = pa.table(
+        {"x": values, "f": pa.array(values, pa.float32()), "x1": values, "l": [[value] for value in values]}
+    )
+    result = Result(table, ["DOUBLE", "FLOAT", "DOUBLE", "DOUBLE[]"])
+    lines = ["1.5,1.5,1.5,[1.5]", *(f"{v},{v},{v},[null]" for v in ("inf", "-inf", "nan", ""))]
+    assert result.to_csv().splitlines()[1:] == lines
+    read = [row[:3] for row in duckdb.read_csv(str(result.write(tmp_path / "a.csv"))).fetchall()]
+    assert str(read) == str([(v, v, v) for v in values])
+    assert [row["x"] for row in json.loads(result.to_json())] == [1.5, None, None, None, None]
+
+
 @pytest.mark.parametrize("suffix", ["csv", "json", "parquet"])
 def test_a_result_is_written_by_suffix(tmp_path: Path, suffix: str) -> None:
     path = sample().write(tmp_path / f"rows.{suffix}")

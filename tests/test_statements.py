@@ -164,6 +164,37 @@ def test_pictures_are_removed_all_or_none_and_each_once(library):
     assert [Path(e.source).name for e in library.exemplars("x")] == ["green.png"]
 
 
+@pytest.mark.parametrize(
+    "named", ["album/red.png", "./album/red.png", "{root}/album/red.png", "linked/red.png"]
+)
+def test_a_picture_is_removed_by_the_path_that_it_was_given_by(library, tmp_path, named):
+    """Only the whole path and the bare name were taken."""
+    (tmp_path / "linked").symlink_to(tmp_path / "album")
+    library.query("CREATE ENTITY 'x' FROM 'album/red.png', 'album/blue.png'")
+    library.query(f"ALTER ENTITY 'x' REMOVE '{named.format(root=tmp_path)}'")
+    assert [Path(e.source).name for e in library.exemplars("x")] == ["blue.png"]
+
+
+def test_a_name_that_fits_several_pictures_removes_none(library, tmp_path):
+    """It removed all of them, example and look-alike alike."""
+    for place, color in (("ra/1.png", "red"), ("rb/1.png", "blue"), ("1.png", "green")):
+        write_picture(tmp_path / place, thing_picture(color))
+    library.query("CREATE ENTITY 'it''s' FROM 'ra/1.png' NOT FROM 'rb/1.png'")
+    first, second = library.exemplars("it's")
+    told = (
+        f"'1.png' fits 2 exemplars of \"it's\": {first.exemplar_id} (ra/1.png, example), {second.exemplar_id}"
+        f" (rb/1.png, look-alike). Name one by its id, ALTER ENTITY 'it''s' REMOVE '{first.exemplar_id}', or"
+    )
+    with pytest.raises(BadImage, match=re.escape(told)):
+        library.query("ALTER ENTITY 'it''s' REMOVE '1.png'")
+    assert counts(library) == [("it's", 1, 1)]
+    library.query("ALTER ENTITY 'it''s' ADD '1.png'")  # this one has the very path
+    library.query("ALTER ENTITY 'it''s' REMOVE '1.png'")
+    assert library.exemplars("it's") == [first, second]
+    library.query(f"ALTER ENTITY 'it''s' REMOVE '{second.exemplar_id}'")
+    assert library.exemplars("it's") == [first]
+
+
 @pytest.mark.parametrize("typed", ["Zoë ", "Zoe\u0308", " Zoe\u0308  "])
 def test_a_name_is_known_however_it_is_typed(library, typed):
     """CREATE ENTITY of such a name added pictures to the entity that was there."""

@@ -20,7 +20,7 @@ from panorama.errors import BadImage, UsageError
 from panorama.lines import counted, one_line, some
 from panorama.pictures.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat, moves, read_pixels, seen_box
 from panorama.store import SeenAt
-from panorama.values import is_path, is_pixels, told
+from panorama.values import is_path, is_pixels, is_text, shown, told
 from panorama.video import VIDEO_SUFFIXES
 
 MIN_SIDE = 8
@@ -99,7 +99,7 @@ def listed(given: Images) -> list[Any]:
         if not (is_path(item) or is_pixels(item)):
             raise UsageError(
                 "a picture is a file, folder, pattern or RGB array (height, width, 3), or a picture of PIL, "
-                f"got {told(item)}"
+                f"got {(shown if is_text(item) else told)(item)}"
             )
     return several
 

@@ -12,10 +12,12 @@ import pyarrow as pa
 
 from panorama.album.given_pictures import passed_over, picture_files
 from panorama.errors import BadImage, EntityError, NotYetErased, QueryError, UnknownEntity
+from panorama.lines import some
 from panorama.query.handed.by_example import ELSEWHERE
 from panorama.query.matching.decide import least_similarity
 from panorama.query.matching.scoring import Sought
 from panorama.query.result.result import Result
+from panorama.query.text.quoting import quote_text
 from panorama.query.text.statements import (
     AddExemplars,
     CreateEntity,
@@ -27,7 +29,8 @@ from panorama.query.text.statements import (
     RenameEntity,
     SetCategory,
 )
-from panorama.store import check_name
+from panorama.store import Exemplar, check_name
+from panorama.values import is_path
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -51,7 +54,7 @@ def execute(library: Library, statement: EntityStatement, picture_root: Path | N
 
 def _as_written(told: str, statement: EntityStatement, root: Path | None) -> str:
     """A message with pictures' paths relative to the root, if the statement names all of them this way."""
-    if not isinstance(statement, (CreateEntity, AddExemplars)) or root is None:
+    if not isinstance(statement, (CreateEntity, AddExemplars, RemoveExemplars)) or root is None:
         return told
     negatives = statement.negatives if isinstance(statement, CreateEntity) else ()
     if any(Path(picture).is_absolute() for picture in (*statement.pictures, *negatives)):
@@ -77,7 +80,7 @@ def _execute(library: Library, statement: EntityStatement, picture_root: Path | 
             made = library.register(name, examples, unlike=rivals, known=True)
             return _told("added to", name, made.warnings + _passed_over(picture_root, pictures))
         case RemoveExemplars(name, pictures):
-            _remove(library, name, pictures)
+            _remove(library, name, pictures, picture_root)
             return _told("removed from", name)
         case RenameEntity(name, new):
             library.rename(name, new)
@@ -144,16 +147,37 @@ def below(root: Path | None, pictures: Sequence[str]) -> list[Path]:
     return files
 
 
-def _remove(library: Library, name: str, sources: Sequence[str]) -> None:
-    known, removed = library.exemplars(name), list[int]()
-    for source in sources:
-        hits = [e for e in known if source in (e.source, Path(e.source).name, str(e.exemplar_id))]
-        if not hits:
-            raise BadImage(
-                f"{name!r} has no exemplar {source!r}; it has {', '.join(e.source for e in known)}"
-            )
-        removed += [exemplar.exemplar_id for exemplar in hits]
-    library.remove_exemplars(removed)
+def _remove(library: Library, name: str, given: Sequence[str], root: Path | None) -> None:
+    """Remove the exemplar that each text means: all of them, or none if one means no exemplar or several.
+
+    Raises:
+        BadImage: there is no such exemplar, or more than one.
+    """
+    known = library.exemplars(name)
+    library.remove_exemplars([_meant(known, name, text, root).exemplar_id for text in given])
+
+
+def _meant(known: Sequence[Exemplar], name: str, text: str, root: Path | None) -> Exemplar:
+    """The exemplar that has this id or path; where none has, the one whose file has this name."""
+    path = _place(text, root)
+    hits = [e for e in known if text == str(e.exemplar_id) or path == _place(e.source, root)]
+    hits = hits or [e for e in known if text == Path(e.source).name]
+    if len(hits) == 1:
+        return hits[0]
+    listed = some([f"{e.exemplar_id} ({e.source}, {e.kind})" for e in hits or known])
+    if not hits:
+        raise BadImage(f"{name!r} has no exemplar {text!r}; it has {listed or 'none'}")
+    example = f"ALTER ENTITY {quote_text(name)} REMOVE '{hits[0].exemplar_id}'"
+    raise BadImage(
+        f"{text!r} fits {len(hits)} exemplars of {name!r}: {listed}. Name one by its id, {example}, or by a"
+        " path that only one has"
+    )
+
+
+def _place(source: str, root: Path | None) -> Path:
+    """A source as a path from the root; folders may be links, but a picture is the one that was named."""
+    path = Path(root or "", source)
+    return Path(os.path.realpath(path.parent), path.name) if is_path(source) else path
 
 
 def _passed_over(root: Path | None, pictures: Sequence[str]) -> tuple[str, ...]:

@@ -57,8 +57,8 @@ def tune_command(
         stands_alone(ctx, "reset", "forgets the profile")
     library = opened(ctx, may_be_new=not reset)
     if reset:
-        remember(library, None)
-        say("the profile is removed; new videos are indexed with the default settings")
+        told = "the profile is removed" if remember(library, None) else "there is no profile"
+        say(f"{told}; new videos are indexed with the default settings")
         return
     if library.exists and not dry_run:
         library.check_writable()  # now, not after the minutes that tuning takes

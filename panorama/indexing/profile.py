@@ -127,15 +127,23 @@ def check_rate(asked: IngestSettings | None, store: Store | None) -> None:
         )
 
 
-def remember(library: Library, profile: Profile | None) -> None:
-    """Keep a profile, None for the default; videos indexed with the previous one stay as they are."""
+def remember(library: Library, profile: Profile | None) -> bool:
+    """Keep a profile, None for the default; videos indexed with the previous one stay as they are.
+
+    Returns:
+        Whether there was a previous one.
+    """
+    was_there = False
 
     def change(kept: Mapping[str, Any]) -> dict[str, Any]:
+        nonlocal was_there
+        was_there = kept.get(SETTING) is not None
         before = (kept.get(SETTING) or {}).get("settings")
         past = _with(before, kept.get(PAST)) or None
         return {PAST: past, SETTING: None if profile is None else profile.as_dict()}
 
     library.change_settings(change)
+    return was_there
 
 
 def _with(settings: Mapping[str, Any] | None, past: Sequence[Mapping[str, Any]] | None) -> list[Any]:

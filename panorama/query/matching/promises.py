@@ -154,10 +154,13 @@ def only_pointed_at(contract: Contract, name: str) -> AccuracyError:
 
 def account(contract: Contract, kept: Sequence[Calibration], evidence: Sequence[Evidence]) -> str:
     """What was applied, for people."""
-    examples = min(len(one.stranger if contract.kind == "precision" else one.same) for one in evidence)
+    is_recall = contract.kind == "recall"
+    examples = min(len(one.same if is_recall else one.stranger) for one in evidence)
+    alone = "; scores are those of each track by itself, without comparison with other tracks"
     return (
         f"{contract}: accepted from a score of {kept[-1].high:.2f}, by {examples} examples among this"
         f" library's own tracks, with {CONFIDENCE:.0%} confidence for things that look as they do"
+        f"{alone if is_recall else ''}"
     )
 
 

@@ -42,8 +42,7 @@ def _is_misread(column: pa.ChunkedArray | pa.Array) -> bool:
     if pa.types.is_nested(kind):
         return any(_is_misread(leaf) for chunk in column.chunks for leaf in _leaves(chunk))
     if pa.types.is_time64(kind):
-        last = pc.max(column.cast(pa.int64())).as_py()
-        return last is not None and last >= _MIDNIGHT[kind.unit]
+        return _has_midnight(column)
     if _may_be_endless(kind):
         ends = pc.min_max(column.cast(pa.int64())).as_py()
         return ends["max"] is not None and max(ends["max"], -ends["min"]) == _ENDLESS
@@ -54,9 +53,17 @@ def _may_be_endless(kind: pa.DataType) -> bool:
     return pa.types.is_timestamp(kind) and kind.unit == "ns"
 
 
-def is_endless(column: pa.ChunkedArray) -> bool:
-    """Whether a column holds a date or timestamp that DuckDB calls infinity, at any depth."""
-    return any(_has_end(leaf) for chunk in column.chunks for leaf in _leaves(chunk))
+def changed_in_frames(column: pa.ChunkedArray) -> str | None:
+    """A date or time, at any depth, that data frames would silently turn into another one or into none."""
+    leaves = [leaf for chunk in column.chunks for leaf in _leaves(chunk)]
+    if any(map(_has_end, leaves)):
+        return "infinity"
+    return "24:00" if any(pa.types.is_time64(leaf.type) and _has_midnight(leaf) for leaf in leaves) else None
+
+
+def _has_midnight(times: pa.ChunkedArray | pa.Array) -> bool:
+    last = pc.max(times.cast(pa.int64())).as_py()
+    return last is not None and last >= _MIDNIGHT[times.type.unit]
 
 
 def _has_end(leaf: pa.Array) -> bool:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from panorama.errors import QueryError
-from panorama.query.result.beyond import is_endless
+from panorama.query.result.beyond import changed_in_frames
 from panorama.query.result.kinds import OTHERWISE, Kind, kind_of
 
 GROUP_ROWS = 1 << 17
@@ -58,21 +58,21 @@ def to_pandas(table: pa.Table, types: Sequence[str]) -> Any:
     Raises:
         QueryError: a column holds values that pandas has no type for.
     """
-    return _whole_or_named("pandas has", lambda part: part.to_pandas(), _with_ends(table, types))
+    return _whole_or_named("pandas has", lambda part: part.to_pandas(), _for_frames(table, types))
 
 
 def to_polars(table: pa.Table, types: Sequence[str]) -> Any:
     """The table as a polars DataFrame; arguments and errors as for `to_pandas`."""
     import polars
 
-    return _whole_or_named("polars has", polars.from_arrow, _with_ends(table, types))
+    return _whole_or_named("polars has", polars.from_arrow, _for_frames(table, types))
 
 
-def _with_ends(table: pa.Table, types: Sequence[str]) -> pa.Table:
-    """The plain table; QueryError for an infinite date or time, which would turn into a year."""
+def _for_frames(table: pa.Table, types: Sequence[str]) -> pa.Table:
+    """The plain table; QueryError for infinity, which would become a year, and 24:00, in polars null."""
     for name, column in zip(table.column_names, table.columns, strict=True):
-        if is_endless(column):
-            raise _lacks(name, "infinity, which data frames cannot hold as a date or a time")
+        if changed := changed_in_frames(column):
+            raise _lacks(name, f"{changed}, which data frames cannot hold as a date or a time")
     return plain_table(table, types)
 
 

@@ -203,7 +203,8 @@ class Result:
     def to_csv(self) -> str:
         """The rows as CSV text with a header; text is quoted if it must be.
 
-        NULL is an empty field; in a single column it is quoted, because readers skip empty lines.
+        NULL is an empty field; in a single column it is quoted, because readers skip empty lines. Numbers
+        that are not finite are inf, -inf and nan; within a list, struct or map they are null, as in JSON.
         """
         return "".join(self.pieces("csv"))
 
@@ -213,23 +214,26 @@ class Result:
         if form == "csv":
             yield ",".join(csv_field(name) for name in names) + "\n"
             empty = '""' if len(names) == 1 else ""
-            for rows in self._plain_rows():
+            for rows in self._short_rows():
                 yield "".join([(",".join(map(csv_field, row)) or empty) + "\n" for row in rows])
             return
         keys = [f"{as_json(name)}: " for name in names]
         yield "["
-        for rows in self._plain_rows():
-            lines = [", ".join([key + as_json(v) for key, v in zip(keys, row, strict=True)]) for row in rows]
+        for rows in self._short_rows():
+            lines = [
+                ", ".join([key + as_json(json_value(v)) for key, v in zip(keys, row, strict=True)])
+                for row in rows
+            ]
             yield (",\n " if begun else "") + ",\n ".join([f"{{{line}}}" for line in lines])
             begun = True
         yield "]"
 
-    def _plain_rows(self) -> Iterator[list[list[Any]]]:
-        """All rows in values that JSON can hold, some at a time."""
+    def _short_rows(self) -> Iterator[list[list[Any]]]:
+        """All rows without unmeasured digits, some at a time."""
         short = list(map(shortener, self._names, self.types))
         for start in range(0, len(self), PIECE_ROWS):
             yield [
-                [json_value(fixed(fix, value)) for fix, value in zip(short, row, strict=True)]
+                [fixed(fix, value) for fix, value in zip(short, row, strict=True)]
                 for row in self._piece(start)
             ]
 

@@ -99,7 +99,14 @@ def _pixel(value: float) -> float:
 
 
 def csv_field(value: Any) -> str:
-    """A name, or a value from `json_value`, as a CSV field."""
+    """A name or a value of a row as a CSV field: text as it is, NULL empty, everything else as in JSON.
+
+    JSON has null for numbers that are infinite or none. Here they have DuckDB's words, which readers know: an
+    empty field is NULL.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    value = json_value(value)
     if value is None:
         return ""
     text = value if isinstance(value, str) else as_json(value)

@@ -22,7 +22,15 @@ from panorama.query.shorthands.space import PREDICATES, Call, Name, call_sql
 from panorama.query.sql.compile import compile_query
 from panorama.query.sql.plain_scope import Need, Select
 from panorama.query.sql.plain_tree import Source, Statement, read_statement
-from panorama.query.sql.rewritten import Named, Piece, Rewritten, SimilarityCall, Verify
+from panorama.query.sql.rewritten import (
+    LOOKUP,
+    NO_SIMILARITY,
+    Named,
+    Piece,
+    Rewritten,
+    SimilarityCall,
+    Verify,
+)
 from panorama.query.sql.unions import check_sides
 from panorama.query.text.dialect import parse_shorthand
 from panorama.query.text.extensions import VERDICTS, Extension, find_extensions, named_queries
@@ -337,12 +345,7 @@ class Rewriter:
             if source is None and having:
                 return target
         if source is not None or select.is_outermost:
-            raise QueryError(
-                "only crops and tracks have a similarity: use it on crops, tracks, detections, sightings or"
-                " moments",
-                self._sql,
-                extension.start,
-            )
+            raise QueryError(NO_SIMILARITY, self._sql, extension.start)
         return "tracks"
 
     def _select_around(self, extension: Extension) -> Select | None:
@@ -378,9 +381,8 @@ class Rewriter:
         }
 
     def _lookup(self, call: SimilarityCall, target: str, prefix: str = "") -> str:
-        # The inner columns have names that no relation has, so that the outer columns stay visible.
         column = "crop" if target == "crops" else "track"
-        return f"(SELECT max(s._similarity) FROM {call.table} s WHERE s._{column} = {prefix}{column}_id)"
+        return f"({LOOKUP.format(table=call.table, column=column)}{prefix}{column}_id)"
 
     def _no_relation(self, relation: str, extension: Extension) -> str:
         """The message if the SELECT around a call of similarity does not read the named relation."""

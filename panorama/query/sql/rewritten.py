@@ -18,6 +18,20 @@ Verify: TypeAlias = Callable[[str, Named, Named, int], bool | float | int | str 
 """Returns the result of one of VERDICTS for two pictures; the last argument is the position of the call."""
 
 
+LOOKUP = "SELECT max(s._similarity) FROM {table} s WHERE s._{column} = "
+"""The value of a call of similarity, up to the id that it is looked up by.
+
+The inner columns have names that no relation has, so that the outer columns stay visible.
+"""
+
+LOOKS_UP = re.compile(r" s WHERE s\._(crop|track) = $")
+"""The end of LOOKUP at the end of a text."""
+
+NO_SIMILARITY = (
+    "only crops and tracks have a similarity: use it on crops, tracks, detections, sightings or moments"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class SimilarityCall:
     """similarity(...) in a statement.

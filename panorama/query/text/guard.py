@@ -12,6 +12,7 @@ from panorama.errors import QueryError, QueryTimeout, near
 from panorama.query.handed.relations import RELATION_COLUMNS, RELATIONS, SCHEMA, relation_with
 from panorama.query.shorthands.clock import is_daytime
 from panorama.query.shorthands.plan import Query, columns_to_add
+from panorama.query.sql.rewritten import LOOKS_UP, NO_SIMILARITY
 from panorama.query.sql.unions import sides_hint
 from panorama.query.text.extensions import TARGETS, Layout
 from panorama.query.text.meant_texts import meant_text
@@ -147,6 +148,8 @@ def readable(error: BaseException, sql: str, queries: Sequence[Query] = ()) -> Q
             message,
         )
         return QueryTimeout(f"the query needs more memory than its limit: {message}", sql, position)
+    if position is not None and _NO_COLUMN.match(message) and LOOKS_UP.search(sql, 0, position):
+        return QueryError(NO_SIMILARITY, sql, position)  # nobody typed the column that is missing
     if denied := _PERMISSION.match(message):
         message = f"{denied[2]!r} cannot be read: a query reads only the library's relations"
     message = _with_clock(_with_relations(message), sql, position, bool(queries))
