@@ -24,7 +24,9 @@ from clips import (
     damage_packet,
     number_in,
     numbered_picture,
+    picture_starts,
     trim,
+    unstamped,
     write_picture_folder,
     write_video,
 )
@@ -322,12 +324,6 @@ def test_joined_pieces_below_a_second_continue_their_time_too(
         assert scanned.pts.tolist() == [f.pts for f in found]
 
 
-def picture_starts(data: bytearray) -> list[int]:
-    """Where the pictures of a transport stream begin, with their stamps, in the order of decoding."""
-    blocks = range(0, len(data), 188)
-    return [at for at in (data.find(b"\0\0\1\xe0", block, block + 188) for block in blocks) if at >= 0]
-
-
 def with_bit_lost(path: Path, frame: int, bit: int) -> Path:
     """A transport stream in which one bit is wrong, of the presentation time of the frame decoded so late."""
     data = bytearray(path.read_bytes())
@@ -359,17 +355,6 @@ def test_a_time_that_lost_a_bit_moves_no_other_frame(
     for number in (0, 50, 90, 91, 92, 110):
         with open_video(damaged) as fresh:
             assert number_in(next(fresh.frames_from(read[number].pts)).luma()) == number
-
-
-def unstamped(path: Path, lacks: Callable[[int], bool]) -> Path:
-    """A transport stream without the stamps of some pictures, which are told by their place in decoding."""
-    data = bytearray(path.read_bytes())
-    for number, place in enumerate(picture_starts(data)):
-        if lacks(number):
-            data[place + 7] &= 0x3F  # the two bits that say which stamps follow
-    lacking = path.with_stem("unstamped")
-    lacking.write_bytes(data)
-    return lacking
 
 
 LACKS: dict[str, Callable[[int], bool]] = {
