@@ -76,8 +76,8 @@ class FrameSeconds:
     def _step(self, frame: int) -> float:
         """Time from the previous frame to this one; for the first frame, the duration of a frame.
 
-        For a frame after a pause, the last step before it. But what two pauses in a row look like is a rate
-        that has become low: the first may have been short by a fault.
+        For a frame after a pause, the last step before it. The second of two pauses in a row counts as a
+        step, so that a rate that has become low is no row of pauses.
         """
         if self.resumed(frame - 1, frame) and not self.resumed(frame - 2, frame - 1):
             frame -= 1
