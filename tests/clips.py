@@ -279,6 +279,23 @@ def damage_packet(clip: Path, path: Path, packet_number: int, byte: int = 0xFF) 
     return path
 
 
+def picture_starts(data: bytearray) -> list[int]:
+    """Where the pictures of a transport stream begin, with their stamps, in the order of decoding."""
+    blocks = range(0, len(data), 188)
+    return [at for at in (data.find(b"\0\0\1\xe0", block, block + 188) for block in blocks) if at >= 0]
+
+
+def unstamped(path: Path, lacks: Callable[[int], bool]) -> Path:
+    """A transport stream without the stamps of some pictures, which are told by their place in decoding."""
+    data = bytearray(path.read_bytes())
+    for number, place in enumerate(picture_starts(data)):
+        if lacks(number):
+            data[place + 7] &= 0x3F  # the two bits that say which stamps follow
+    lacking = path.with_stem("unstamped")
+    lacking.write_bytes(data)
+    return lacking
+
+
 UNEVEN_TICKS = list(itertools.accumulate([0] + [1, 1, 3, 2, 7, 1, 4, 1, 1, 20] * 3))
 H264 = {"preset": "ultrafast", "crf": "20"}
 B_FRAMES = {"crf": "20", "preset": "veryfast", "x264-params": "b-adapt=0:bframes=3"}

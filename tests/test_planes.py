@@ -147,6 +147,49 @@ def test_a_part_of_samples_of_two_bytes_is_the_same_to_the_bit(layout: str, size
         np.testing.assert_array_equal(shown.part((x1, y1, x2, y2), 256), whole[y1:y2, x1:x2])
 
 
+def write_interlaced(path: Path, codec: str, layout: str, height: int) -> Path:
+    """Three frames, 162 pixels wide, of two fields each; their colours change at every other row."""
+    with av.open(str(path), "w") as written:
+        stream = written.add_stream(codec, rate=25, options={"flags": "+ilme+ildct"})
+        stream.width, stream.height, stream.pix_fmt = 162, height, layout
+        stream.codec_context.bit_rate = 20_000_000
+        for number in range(3):
+            coarse = np.random.default_rng(number).integers(0, 256, (height // 2, 27, 3)).astype(np.uint8)
+            drawn = av.VideoFrame.from_ndarray(np.kron(coarse, np.ones((2, 6, 1), np.uint8)))
+            drawn.pts = number
+            written.mux(stream.encode(drawn.reformat(format=layout)))
+        written.mux(stream.encode(None))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("codec", "layout", "height"),
+    [
+        ("libx264", "yuv420p", 120),
+        ("libx264", "yuvj420p", 124),
+        ("libx264", "yuv420p10le", 120),
+        ("libx264", "yuv422p", 118),
+        ("mpeg2video", "yuv420p", 120),
+        ("mpeg2video", "yuv420p", 118),
+        ("mpeg4", "yuv420p", 124),
+    ],
+)
+def test_a_part_of_a_frame_of_two_fields_is_the_same_to_the_bit(
+    tmp_path: Path, codec: str, layout: str, height: int
+) -> None:
+    """Chroma of every other row belongs to the other field: parts had that of the row beside."""
+    with open_video(write_interlaced(tmp_path / "fields.mkv", codec, layout, height)) as reader:
+        for frame in reader.frames():
+            whole = frame.rgb()
+            for x1, y1, x2, y2 in (
+                (0, 0, 162, height),
+                (7, 3, 20, 16),
+                (31, 41, 90, 98),
+                (161, 117, 162, 118),
+            ):
+                np.testing.assert_array_equal(frame.part((x1, y1, x2, y2), 256), whole[y1:y2, x1:x2])
+
+
 @pytest.mark.parametrize("layout", [*DEEP, "yuv420p"])
 def test_a_part_takes_no_more_of_the_frame_than_itself(layout: str) -> None:
     frame = av.VideoFrame(3840, 2160, layout)

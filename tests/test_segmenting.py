@@ -210,6 +210,28 @@ def test_what_did_not_change_over_a_pause_stood_there() -> None:
     assert (track.start_frame, track.end_frame, track.end_seconds) == (0, 5, 3602)
 
 
+STEADY = [number / 25 for number in range(50)]
+
+
+@pytest.mark.parametrize("behind", [[60.0], [60.0, 120.0, 120.04], [60.0, 3600.0, 3600.04, 3600.08]])
+def test_a_lone_frame_after_a_pause_lasts_as_long_as_a_frame(behind: list[float]) -> None:
+    times = STEADY + behind
+    ends = [60.04] if len(behind) == 1 else [60.04, behind[-1] + 0.04]
+    found = paused(times, dict.fromkeys(range(len(times)), SEEN))
+    assert [track[3] for track in found] == pytest.approx([2.0, *ends])
+    seen_at = FrameSeconds()
+    for seconds in times:
+        seen_at.add(seconds)
+    assert seen_at.seconds_at(len(times)) == pytest.approx(times[-1] + 0.04)
+
+
+def test_a_rate_that_became_low_is_no_row_of_pauses() -> None:
+    times = STEADY + [60.0 * minute for minute in range(1, 7)]
+    found = paused(times, dict.fromkeys(range(len(times)), SEEN))
+    minutes = [(60 * minute, 60 * minute + 60) for minute in range(2, 7)]
+    np.testing.assert_allclose([track[2:] for track in found], [(0, 2), (60, 60.04), *minutes])
+
+
 def test_rare_frames_are_no_pauses() -> None:
     times = [60.0 * i for i in range(6)]
     assert [found[2:] for found in paused(times, dict.fromkeys(range(6), SEEN))] == [

@@ -9,7 +9,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from clips import B_FRAMES, MAKERS, Clip, cut_off, damage_packet, write_video
+from clips import B_FRAMES, MAKERS, Clip, cut_off, damage_packet, unstamped, write_video
 from fakes import ColoredThings
 from store_samples import data_contents
 
@@ -200,6 +200,35 @@ def test_where_stamps_tell_no_place_later_each_packet_is_one_frame_still(
         assert reader.report.frames == 150 and reader.report.lost_packets == 0
     assert any(isinstance(frame, PassedFrame) for frame in some[:60])
     assert not any(isinstance(frame, PassedFrame) for frame in some[110:])
+
+
+WITHOUT_STAMP = {
+    "one": range(64, 65),
+    "two": range(98, 100),
+    "all that follow": range(75, 150),
+    "the last two": range(148, 150),
+}
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("lacking", list(WITHOUT_STAMP))
+@pytest.mark.parametrize("codec", ["libx264", "libx265"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_frame_without_a_stamp_comes_behind_those_passed_over_before_it(
+    tmp_path: Path, codec: str, lacking: str, threads: int
+) -> None:
+    options = {
+        "libx264": {"x264-params": "b-adapt=0:bframes=3:b-pyramid=none"},
+        "libx265": {"x265-params": "log-level=none:bframes=4"},
+    }
+    whole = write_video(tmp_path / "whole.ts", codec, frames=150, b_frames=3, codec_options=options[codec])
+    path = unstamped(whole.path, WITHOUT_STAMP[lacking].__contains__)
+    with open_video(path, threads=threads) as reader:
+        every, losses = [row(frame) for frame in reader.frames()], reader.report
+    with open_video(path, threads=threads) as reader:
+        some = list(reader.frames_but(Unneeded(RATE)))
+        assert [row(frame) for frame in some] == every and reader.report == losses
+    assert any(isinstance(frame, PassedFrame) for frame in some)
 
 
 @pytest.mark.usefixtures("at_once")

@@ -24,14 +24,16 @@ from clips import (
     damage_packet,
     number_in,
     numbered_picture,
+    picture_starts,
     trim,
+    unstamped,
     write_picture_folder,
     write_video,
 )
 
 from panorama.frames import DecodeReport
 from panorama.tracking.sampling import Unneeded
-from panorama.video import decoding, open_video
+from panorama.video import container, decoding, open_video
 from panorama.video.decoding import shown_packets, sound_frames
 from panorama.video.faults import Faults
 from panorama.video.probing import open_source
@@ -325,12 +327,7 @@ def test_joined_pieces_below_a_second_continue_their_time_too(
 def with_bit_lost(path: Path, frame: int, bit: int) -> Path:
     """A transport stream in which one bit is wrong, of the presentation time of the frame decoded so late."""
     data = bytearray(path.read_bytes())
-    starts = [
-        place
-        for place in (data.find(b"\0\0\1\xe0", block, block + 188) for block in range(0, len(data), 188))
-        if place >= 0
-    ]
-    place = starts[frame] + 9  # 3, 15 and 15 bits, each followed by a mark
+    place = picture_starts(data)[frame] + 9  # 3, 15 and 15 bits, each followed by a mark
     data[place + (4 if bit < 7 else 3 if bit < 15 else 2 if bit < 22 else 1)] ^= 1 << (
         bit + 1 if bit < 7 else bit - 7 if bit < 15 else bit - 14 if bit < 22 else bit - 22
     )
@@ -358,6 +355,52 @@ def test_a_time_that_lost_a_bit_moves_no_other_frame(
     for number in (0, 50, 90, 91, 92, 110):
         with open_video(damaged) as fresh:
             assert number_in(next(fresh.frames_from(read[number].pts)).luma()) == number
+
+
+LACKS: dict[str, Callable[[int], bool]] = {
+    "one": lambda number: number == 60,
+    "each third": lambda number: number % 3 == 2,
+    "all but one of ten": lambda number: number % 10 > 0,
+    "the first": lambda number: number == 0,
+    "the first five": lambda number: number < 5,
+    "the last two": lambda number: number > 117,
+}
+REORDERED = {
+    "libx264": B_FRAMES,
+    "libx265": {"preset": "ultrafast", "x265-params": "log-level=none"},
+}
+
+
+@pytest.mark.parametrize("codec", list(REORDERED))
+@pytest.mark.parametrize("which", list(LACKS))
+def test_pictures_without_a_stamp_are_where_decoding_puts_them(
+    tmp_path: Path, codec: str, which: str
+) -> None:
+    """One of them, and the scan left all pictures in the order of decoding."""
+    whole = write_video(tmp_path / "whole.ts", codec, frames=120, b_frames=3, codec_options=REORDERED[codec])
+    path = unstamped(whole.path, LACKS[which])
+    with open_video(path) as reader:
+        read = list(reader.frames())
+        assert [number_in(f.luma()) for f in read] == list(range(120))
+        assert np.allclose([f.time_seconds for f in read], np.arange(120) / RATE)
+    with open_video(path) as reader:
+        assert reader.times().pts.tolist() == [f.pts for f in read]
+        assert number_in(reader.frame_at(61.5 / RATE).luma()) == 61
+        assert [f.pts for f in reader.frames(keyframes_only=True)] == [f.pts for f in read if f.is_keyframe]
+
+
+@pytest.mark.parametrize("name", ["bare.h264", "bare-b.h264", "b-frames.avi", "b-frames.ts", "unstamped.ts"])
+def test_only_what_packets_do_not_tell_is_decoded_to_be_told(
+    tmp_path: Path, clips: Callable[[str], Clip], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "unstamped.ts":
+        in_order = write_video(tmp_path / "in-order.ts", "libx264", codec_options=H264)
+        clip = Clip(unstamped(in_order.path, LACKS["each third"]), in_order.seconds)
+    else:
+        clip = clips(name)
+    monkeypatch.delattr(container, "decoded_frames")
+    with open_video(clip.path) as reader:
+        assert np.allclose(reader.times().seconds, clip.seconds)
 
 
 def test_what_was_lost_right_behind_a_keyframe_ends_what_is_sound(
@@ -400,6 +443,12 @@ def test_clock_that_starts_over_goes_on() -> None:
     clock = FrameClock(ticks_per_frame=2, time_base=Fraction(1, 50))
     assert [clock.next(raw) for raw in (1000, 1002, 0, 2, 4)] == [1000, 1002, 1004, 1006, 1008]
     assert clock.repairs == 1
+
+
+def test_clock_that_begins_late_goes_on() -> None:
+    clock = FrameClock(ticks_per_frame=2, time_base=Fraction(1, 50))
+    assert [clock.next(raw) for raw in (None, None, 1000, 1002, 1006)] == [0, 2, 4, 6, 10]
+    assert clock.broken
 
 
 def test_clock_takes_no_stray_stamp_for_one_that_starts_over() -> None:

@@ -68,14 +68,19 @@ class FrameSeconds:
 
     def add(self, time_seconds: float) -> None:
         frame = len(self._seconds)
-        if frame > 1 and time_seconds - self._seconds[-1] > max(
-            PAUSE_SECONDS, PAUSE_STEPS * self._step(frame - 1)
-        ):
+        step = time_seconds - self._seconds[-1] if frame > 1 else 0.0
+        if step > PAUSE_SECONDS and step > PAUSE_STEPS * self._step(frame - 1):
             self._resumed.append(frame)
         self._seconds.append(time_seconds)
 
     def _step(self, frame: int) -> float:
-        """Time from the previous frame to this one; for the first frame, the duration of a frame."""
+        """Time from the previous frame to this one; for the first frame, the duration of a frame.
+
+        For a frame after a pause, the last step before it. The second of two pauses in a row counts as a
+        step, so that a rate that has become low is no row of pauses.
+        """
+        if self.resumed(frame - 1, frame) and not self.resumed(frame - 2, frame - 1):
+            frame -= 1
         return self._seconds[frame] - self._seconds[frame - 1] if frame else self.frame_seconds
 
     def __len__(self) -> int:
@@ -88,7 +93,7 @@ class FrameSeconds:
         return self._seconds[-1] + self._step(len(self._seconds) - 1)
 
     def end_of(self, frame: int) -> float:
-        """Where the frame before this one ends; the last one before a pause lasts as long as its own step."""
+        """Where the frame before this one ends; the last one before a pause lasts as long as those before."""
         if not self.resumed(frame - 1, frame):
             return self.seconds_at(frame)
         return self._seconds[frame - 1] + self._step(frame - 1)

@@ -33,7 +33,7 @@ from panorama.video.reader import (
     stored_box,
 )
 from panorama.video.sparing import PassedOver
-from panorama.video.stamps import FrameClock, Stamp, far_ticks, has_stray, table_of, with_behind
+from panorama.video.stamps import FrameClock, Stamp, far_ticks, only_decoding_tells, table_of, with_behind
 
 
 class PlanarPicture(Picture):
@@ -155,8 +155,7 @@ class ContainerReader(VideoReader):
         if self._table is None:
             stamps = [Stamp(p.pts, p.dts, p.is_keyframe) for p in shown_packets(self._source)]
             far = far_ticks(self._source.ticks_per_frame, self.info.time_base)
-            if not self._source.order_only and has_stray(stamps, far):
-                # Only decoding tells where the frame of a stray stamp belongs.
+            if not self._source.order_only and only_decoding_tells(stamps, far):
                 deque(self._from_beginning(DecodeReport()), maxlen=0)
             self._table = self._table or table_of(
                 stamps,

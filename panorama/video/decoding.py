@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import accumulate, repeat
@@ -329,7 +329,7 @@ def _frames(
     if count.decoded + left_out < count.expected and source.threads != 1:
         yield from _tail(count, sparing)
     if sparing is not None:
-        yield from _passed(sparing.rest(), count)
+        yield from _counted(sparing.rest(), count)
     if seek_pts is None:
         count.end()
 
@@ -378,12 +378,7 @@ def _decode_pass(
             if keyframes_only and not frames and _begins_refresh(packet, stream):
                 count.expected -= 1
             for frame in frames:
-                if sparing is not None:
-                    if sparing.has_told_of(frame):
-                        continue
-                    yield from _passed(sparing.before(frame), count)
-                count.frame(frame)
-                yield frame
+                yield from _counted([frame] if sparing is None else sparing.placed(frame), count)
 
 
 def _sought(container: InputContainer, stream: VideoStream, pts: int, source: Source) -> bool:
@@ -449,10 +444,15 @@ def _begins_refresh(packet: av.Packet, stream: VideoStream) -> bool:
         context.flags &= ~Flags.output_corrupt
 
 
-def _passed(passed: Iterator[PassedOver], count: PassCount) -> Iterator[PassedOver]:
-    """The frames passed over, counted as if they had been decoded."""
-    for frame in passed:
-        count.presented(frame.pts)
+def _counted(
+    frames: Iterable[av.VideoFrame | PassedOver], count: PassCount
+) -> Iterator[av.VideoFrame | PassedOver]:
+    """Frames in presentation order, counted; those passed over as if they had been decoded."""
+    for frame in frames:
+        if isinstance(frame, PassedOver):
+            count.presented(frame.pts)
+        else:
+            count.frame(frame)
         yield frame
 
 
@@ -464,7 +464,4 @@ def _tail(count: PassCount, sparing: Sparing | None) -> Iterator[av.VideoFrame |
     for frame in _decode_pass(again, 1, count.last_key_pts):
         assert not isinstance(frame, PassedOver)
         if frame.pts is not None and frame.pts > count.last_pts:
-            if sparing is not None:
-                yield from _passed(sparing.before(frame), count)
-            count.frame(frame)
-            yield frame
+            yield from _counted([frame] if sparing is None else sparing.placed(frame), count)

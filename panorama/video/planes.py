@@ -30,20 +30,21 @@ def cut_frame(frame: av.VideoFrame, box: tuple[int, int, int, int]) -> tuple[av.
 
     Returns:
         The part, and where the box begins in it (x, y). None if the frame does not have three planes or has
-        an odd height, or samples deeper than a byte and an odd width: the scaler converts these in another
-        way, with other colours.
+        an odd height, also in one of two fields, or samples deeper than a byte and an odd width: the scaler
+        converts these in another way, with other colours.
     """
     name = frame.format.name
     layout = PLANAR.fullmatch(name)
-    if layout is None or frame.height % 2 or (layout["deep"] and frame.width % 2):
+    # The scaler converts the two fields of an interlaced frame separately: every other row, in all planes.
+    fields = 2 if frame.interlaced_frame else 1
+    if layout is None or frame.height % (2 * fields) or (layout["deep"] and frame.width % 2):
         return None
     steps, deep = CHROMA_STEPS[layout["chroma"]], layout["deep"] is not None
     x1, y1, x2, y2 = box
     # Chroma of deeper samples is interpolated with its neighbour.
     beside = 2 if deep else 0
-    left, top = (max(first - beside, 0) // 2 * 2 for first in (x1, y1))
-    right = min(-(-(x2 + beside) // 2) * 2, frame.width)
-    bottom = min(-(-(y2 + beside) // 2) * 2, frame.height)
+    left, right = _widened(x1, x2, beside, 2, frame.width)
+    top, bottom = _widened(y1, y2, beside * fields, 2 * fields, frame.height)
     part = _frame_like(frame, right - left, bottom - top, deep)
     for number, (source, target) in enumerate(zip(frame.planes, part.planes, strict=True)):
         across, down = steps if number else (1, 1)
@@ -53,10 +54,16 @@ def cut_frame(frame: av.VideoFrame, box: tuple[int, int, int, int]) -> tuple[av.
     return part, x1 - left, y1 - top
 
 
+def _widened(first: int, last: int, beside: int, step: int, end: int) -> tuple[int, int]:
+    """A range and `beside` on either side, widened to multiples of `step`, within [0, end)."""
+    return max(first - beside, 0) // step * step, min(-(-(last + beside) // step) * step, end)
+
+
 def _frame_like(frame: av.VideoFrame, width: int, height: int, deep: bool) -> av.VideoFrame:
     """A frame of another size with the same format and matrix; its pixels are arbitrary."""
-    if deep:
-        # Deeper samples need the location of chroma between the pixels, and only the scaler copies it.
+    if deep or frame.interlaced_frame:
+        # Deeper samples need the location of chroma between the pixels, and fields the flag that there are
+        # two; only the scaler copies these.
         from av.video.reformatter import VideoReformatter
 
         return VideoReformatter().reformat(frame, width, height, interpolation="POINT", threads=1)

@@ -74,7 +74,7 @@ class Source:
         threads: threads of the decoder; 0 for one per core.
         info: facts of the video as displayed.
         video_number: which of the video streams is read, from 0.
-        first_pts: pts of the first frame that decodes; None if frames have no pts.
+        first_pts: pts of the first frame that decodes; None if it has none.
         order_only: whether stamps are right only in their order.
         can_seek: whether frames have the same stamps after a seek.
         has_palette: whether pixels index a palette, which may come with the first packet only.
@@ -243,11 +243,12 @@ def _is_order_only(
         first: the first frame.
         packets: the packets after it; read only as far as needed.
     """
-    if first.pts is None:
-        return True
-    if not stream.codec_context.has_b_frames:
-        return False
-    return container.format.name in ORDER_ONLY_FORMATS or _stamped_as_decoded(first.pts, packets)
+    if container.format.name in ORDER_ONLY_FORMATS:
+        return first.pts is None or bool(stream.codec_context.has_b_frames)
+    if first.pts is None:  # those after it may have stamps
+        ahead = frames_of(islice(packets, LOOKED_AHEAD_PACKETS))
+        return all(frame.pts is None for frame in ahead)
+    return bool(stream.codec_context.has_b_frames) and _stamped_as_decoded(first.pts, packets)
 
 
 def _stamped_as_decoded(last_pts: int, packets: Iterator[av.Packet]) -> bool:

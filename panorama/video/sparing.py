@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import av
 
-from panorama.video.stamps import is_stray
+from panorama.video.stamps import FAR_STEPS, is_stray
 
 WARM_UP_PACKETS = 64
 """Always decoded at the beginning: from these a decoder learns how far frames are reordered."""
@@ -65,11 +65,12 @@ class Sparing:
         self._met: deque[int] = deque(maxlen=KNOWN_PACKETS)
         self._strays: set[int] = set()  # of packets; nothing is spared until their frames come out
         self._told: dict[int, int] = {}  # pts of frames reported as passed over -> number of packets then
+        self._unplaced: list[av.VideoFrame] = []  # came out without a pts while others were waiting
 
     @property
     def waiting(self) -> int:
-        """Number of spared frames that have not been reported yet."""
-        return len(self._waiting)
+        """Number of spared frames that have not been reported yet, and of those held."""
+        return len(self._waiting) + len(self._unplaced)
 
     def stop(self) -> None:
         """Spare no further packets."""
@@ -110,38 +111,63 @@ class Sparing:
         heapq.heappush(self._waiting if spared else self._awaited, pts)
         return spared
 
-    def has_told_of(self, frame: av.VideoFrame) -> bool:
-        """Whether a decoded frame was reported as passed over, because a later one came out before it."""
-        if frame.pts is None or not self._was_told(frame.pts):
-            return False
-        del self._told[frame.pts]
-        self._over = True
-        return True
+    def placed(self, frame: av.VideoFrame) -> Iterator[av.VideoFrame | PassedOver]:
+        """A frame that comes out, after those passed over before it; call it for every decoded frame.
 
-    def before(self, frame: av.VideoFrame) -> Iterator[PassedOver]:
-        """The frames passed over before one that comes out; call it for every decoded frame."""
+        One without a pts is held until it is known which of the spared frames were decoded after all. One
+        that was reported as passed over, because a later one came out before it, is left out.
+        """
+        if frame.pts is None:
+            yield from self._placed_by_order(frame)
+        elif self._was_told(frame.pts):
+            del self._told[frame.pts]
+            self._over = True
+        else:
+            yield from self._before(frame, frame.pts)
+            yield from self._released()
+            yield frame
+
+    def _placed_by_order(self, frame: av.VideoFrame) -> Iterator[av.VideoFrame | PassedOver]:
+        """A frame without a pts, or nothing yet."""
+        self._over = True
+        self._unplaced.append(frame)
+        if not self._waiting:
+            yield from self._released()
+        elif len(self._unplaced) > FAR_STEPS:  # no frame that was decoded still waits
+            yield from self.rest()
+
+    def _released(self) -> Iterator[av.VideoFrame]:
+        """The frames without a pts that were held.
+
+        What was passed over comes first: it was read before them, and a frame on which no other depends is
+        read only when it is to be shown.
+        """
+        yield from self._unplaced
+        self._unplaced.clear()
+
+    def _before(self, frame: av.VideoFrame, pts: int) -> Iterator[PassedOver]:
+        """The frames passed over before one that comes out with this pts."""
         if frame.interlaced_frame or frame.is_corrupt:
             self._over = True
-        if frame.pts is None:
+        if pts in self._strays:
+            self._strays.remove(pts)
             return
-        if frame.pts in self._strays:
-            self._strays.remove(frame.pts)
-            return
-        last, self._last_pts = self._last_pts, frame.pts
-        started_over = last is not None and frame.pts < last - self._ticks_per_second
-        missed = self._first_missed(frame.pts)
-        if missed is not None or (last is not None and frame.pts <= last):
+        last, self._last_pts = self._last_pts, pts
+        started_over = last is not None and pts < last - self._ticks_per_second
+        missed = self._first_missed(pts)
+        if missed is not None or (last is not None and pts <= last):
             self._over = True
-        while self._waiting and (started_over or self._waiting[0] < frame.pts):
+        while self._waiting and (started_over or self._waiting[0] < pts):
             yield from self._tell(missed)
-        if self._waiting and self._waiting[0] == frame.pts:
+        if self._waiting and self._waiting[0] == pts:
             heapq.heappop(self._waiting)  # it was decoded after all: others depend on it
 
-    def rest(self) -> Iterator[PassedOver]:
-        """The frames passed over after the last one that came out."""
+    def rest(self) -> Iterator[av.VideoFrame | PassedOver]:
+        """The frames passed over after the last one that came out, and those that are still held."""
         missed = self._awaited[0] if self._awaited else None
         while self._waiting:
             yield from self._tell(missed)
+        yield from self._released()
 
     def _first_missed(self, pts: int) -> int | None:
         """Pts of the first frame that should have come out before the one with this pts and did not, if any.

@@ -64,7 +64,19 @@ def is_stray(stamp: int, before: int, behind: int, far: int) -> bool:
     return abs(stamp - before) > far and abs(stamp - behind) > far and abs(behind - before) <= far
 
 
-def has_stray(stamps: Sequence[Stamp], far: int) -> bool:
+def only_decoding_tells(stamps: Sequence[Stamp], far: int) -> bool:
+    """Whether packets in decoding order do not tell where each of their frames is shown.
+
+    They do not if one has a stray stamp, or if one has no stamp and frames are reordered: every packet of a
+    stream without reordering is decoded when it is shown.
+    """
+    stamped = [stamp for stamp in stamps if stamp.pts is not None]
+    lacking = len(stamped) < len(stamps)
+    # What goes back is not enough to look for: a stream may stamp only the first packet of each group.
+    return (lacking and any(stamp.pts != stamp.dts for stamp in stamped)) or _has_stray(stamped, far)
+
+
+def _has_stray(stamps: Sequence[Stamp], far: int) -> bool:
     """Whether packets in decoding order include a stray stamp, or begin with one that is far ahead.
 
     A pause looks similar: a reference frame from after it may be decoded between frames from before it, or
@@ -98,8 +110,8 @@ class FrameClock:
     """Repairs the stamps of frames in presentation order.
 
     It replaces a missing or repeated stamp by continuing at the frame rate, and a stray one by a value
-    between its neighbours. If the clock starts over (files joined end to end), the stamps continue where they
-    were.
+    between its neighbours. If the clock starts over (files joined end to end), or begins only after some
+    frames, the stamps continue where they were.
 
     Attributes:
         repairs: number of stamps changed.
@@ -142,7 +154,7 @@ class FrameClock:
             stamp = raw + self._offset
             if last_raw is None:
                 self._began = raw
-            if last is not None and last_raw is not None and self._starts_over(raw, last_raw):
+            if last is not None and (last_raw is None or self._starts_over(raw, last_raw)):
                 self.broken = True
                 self._began = raw
                 self._offset += last + self._step - stamp
@@ -188,6 +200,7 @@ def table_of(
     keys: list[bool] = []
     for piece in pieces:
         shown = [(stamp.pts if stamp.pts is not None else stamp.dts, stamp.is_keyframe) for stamp in piece]
+        # Without one of the stamps, either frames are not reordered or only their order is known.
         if all(pts is not None for pts, _ in shown):
             shown.sort(key=lambda item: item[0] or 0)
         for pts, is_keyframe in shown:
