@@ -284,12 +284,17 @@ class Library(LibraryAlbum):
 
     def register_album(self, folder: File, *, category: bool | None = None) -> list[Entity]:
         """Register one entity per subfolder, all or none; look-alikes lie in its subfolder `not`."""
-        return self._add(registering.given_album(Path(folder)), category)
+        return self._add(registering.given_album(Path(folder)), category, tell_again=False)
 
     def _add(
-        self, album: Mapping[str, registering.Given], category: bool | None, known: bool | None = None
-    ) -> list[Entity]:
-        """Add entities with their examples and look-alikes, all or none, see `register`."""
+        self, album: Mapping[str, registering.Given], category: bool | None, known: bool | None = None,
+        tell_again: bool = True,
+    ) -> list[Entity]:  # fmt: skip
+        """Add entities with their examples and look-alikes, all or none, see `register`.
+
+        Args:
+            tell_again: say which pictures were there already; an album is meant to be given again as a whole.
+        """
         from panorama.album import vetting
 
         for name, given in album.items():
@@ -301,9 +306,8 @@ class Library(LibraryAlbum):
         ids = dict(zip(ready, self._store.add_album(ready, category, known), strict=True))
         unlike = vetting.remarks(self, ready)
         told = {name: given.told + unlike.get(name, ()) for name, given in album.items()}
-        if len(ready) == 1:  # but an album is meant to be given again as a whole
-            for name, items in ready.items():
-                told[name] += registering.given_again(items, ids[name], there[name])
+        for name, items in ready.items() if tell_again else ():
+            told[name] += registering.given_again(items, ids[name], there[name])
         return [replace(self.entity(name), warnings=told[name]) for name in album]
 
     def _had(self, name: str) -> list[Exemplar]:

@@ -273,6 +273,7 @@ def test_an_album_is_registered_whole_or_not_at_all(run, indexed):
     (album / "green" / "not" / "same.png").unlink()
     assert run("register", "--album", "album").status == 0
     assert entities(run) == {"blue": (1, 0), "green": (1, 0), "red": (1, 1)}
+    assert "already" not in run("register", "--album", "album").err  # it is given again as a whole
     (album / "hollow").mkdir()
     done = run("register", "--album", "album")
     assert done.status == 1 and "hollow holds no image; add one" in done.err

@@ -26,14 +26,13 @@ from clips import (
     numbered_picture,
     picture_starts,
     trim,
-    unstamped,
     write_picture_folder,
     write_video,
 )
 
 from panorama.frames import DecodeReport
 from panorama.tracking.sampling import Unneeded
-from panorama.video import container, decoding, open_video
+from panorama.video import decoding, open_video
 from panorama.video.decoding import shown_packets, sound_frames
 from panorama.video.faults import Faults
 from panorama.video.probing import open_source
@@ -355,52 +354,6 @@ def test_a_time_that_lost_a_bit_moves_no_other_frame(
     for number in (0, 50, 90, 91, 92, 110):
         with open_video(damaged) as fresh:
             assert number_in(next(fresh.frames_from(read[number].pts)).luma()) == number
-
-
-LACKS: dict[str, Callable[[int], bool]] = {
-    "one": lambda number: number == 60,
-    "each third": lambda number: number % 3 == 2,
-    "all but one of ten": lambda number: number % 10 > 0,
-    "the first": lambda number: number == 0,
-    "the first five": lambda number: number < 5,
-    "the last two": lambda number: number > 117,
-}
-REORDERED = {
-    "libx264": B_FRAMES,
-    "libx265": {"preset": "ultrafast", "x265-params": "log-level=none"},
-}
-
-
-@pytest.mark.parametrize("codec", list(REORDERED))
-@pytest.mark.parametrize("which", list(LACKS))
-def test_pictures_without_a_stamp_are_where_decoding_puts_them(
-    tmp_path: Path, codec: str, which: str
-) -> None:
-    """One of them, and the scan left all pictures in the order of decoding."""
-    whole = write_video(tmp_path / "whole.ts", codec, frames=120, b_frames=3, codec_options=REORDERED[codec])
-    path = unstamped(whole.path, LACKS[which])
-    with open_video(path) as reader:
-        read = list(reader.frames())
-        assert [number_in(f.luma()) for f in read] == list(range(120))
-        assert np.allclose([f.time_seconds for f in read], np.arange(120) / RATE)
-    with open_video(path) as reader:
-        assert reader.times().pts.tolist() == [f.pts for f in read]
-        assert number_in(reader.frame_at(61.5 / RATE).luma()) == 61
-        assert [f.pts for f in reader.frames(keyframes_only=True)] == [f.pts for f in read if f.is_keyframe]
-
-
-@pytest.mark.parametrize("name", ["bare.h264", "bare-b.h264", "b-frames.avi", "b-frames.ts", "unstamped.ts"])
-def test_only_what_packets_do_not_tell_is_decoded_to_be_told(
-    tmp_path: Path, clips: Callable[[str], Clip], name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if name == "unstamped.ts":
-        in_order = write_video(tmp_path / "in-order.ts", "libx264", codec_options=H264)
-        clip = Clip(unstamped(in_order.path, LACKS["each third"]), in_order.seconds)
-    else:
-        clip = clips(name)
-    monkeypatch.delattr(container, "decoded_frames")
-    with open_video(clip.path) as reader:
-        assert np.allclose(reader.times().seconds, clip.seconds)
 
 
 def test_what_was_lost_right_behind_a_keyframe_ends_what_is_sound(

@@ -26,9 +26,9 @@ BY_HAND = "hand"
 """Source of a time that somebody set for one video; rules do not change it."""
 
 DIRECTIVES = {
-    "Y": r"\d{4}", "y": r"\d{2}", "m": r"\d{2}", "d": r"\d{2}", "j": r"\d{3}", "H": r"\d{2}", "I": r"\d{1,2}",
-    "M": r"\d{2}", "S": r"\d{2}", "f": r"\d{1,6}", "p": r"[AaPp][Mm]", "z": r"Z|[+-]\d{2}:?\d{2}",
-    "s": r"\d{9,11}",
+    "Y": r"\d{4}", "y": r"\d{2}", "m": r"\d{2}", "d": r"\d{2}", "j": r"\d{3}", "H": r"\d{2}",
+    "I": r"\d{2}|(?<!\d)\d", "M": r"\d{2}", "S": r"\d{2}", "f": r"\d{1,6}", "p": r"[AaPp][Mm]",
+    "z": r"Z|[+-]\d{2}:?\d{2}", "s": r"\d{9,11}",
 }  # fmt: skip
 """The letters of `strptime` -> what they match; %s is seconds since 1970."""
 
@@ -41,8 +41,8 @@ _STAMP = re.compile(
     (?:(?P<H>[01]\d|2[0-3])|(?P<one>\d)(?=[-_.:]\d\d(?:[-_.:]\d\d)?[-_.\s]?[AaPp][Mm](?![A-Za-z])))
     (?P<b>[-_.:h]?)(?P<M>[0-5]\d)
     (?:(?:(?P=b)|m)(?P<S>[0-5]\d)(?:s|[._]?(?P<f>\d{3}))?)?
-    (?:[-_.\s]?(?P<p>[AaPp][Mm])(?![A-Za-z]))?
-    (?:[-_.\ ]?(?P<after>UTC|GMT)(?![A-Za-z+-])|(?P<Z>Z)(?![A-Za-z]))?
+    (?:(?:[-_.\s](?!am[-_\s]+[A-Za-z]))?(?P<p>[AaPp][Mm])(?![A-Za-z]))?  # "am Tor" is German: at the gate
+    (?:[-_.\ ]?(?P<after>UTC|GMT)(?![A-Za-z]|[+-]\d)|(?P<Z>Z)(?![A-Za-z]))?
     # Behind a sign stands an offset in ISO's form alone: elsewhere it counts files, or is a second time.
     (?(T)(?(S)(?P<z>[+-](?:00:?00|(?:0[1-9]|1[0-4]):?(?:00|15|30|45))(?!\d))?))
     (?!\d)

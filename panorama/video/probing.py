@@ -245,10 +245,13 @@ def _is_order_only(
     """
     if container.format.name in ORDER_ONLY_FORMATS:
         return first.pts is None or bool(stream.codec_context.has_b_frames)
-    if first.pts is None:  # those after it may have stamps
+    stamped = first.pts
+    if stamped is None:  # those after it may have stamps
         ahead = frames_of(islice(packets, LOOKED_AHEAD_PACKETS))
-        return all(frame.pts is None for frame in ahead)
-    return bool(stream.codec_context.has_b_frames) and _stamped_as_decoded(first.pts, packets)
+        stamped = next((frame.pts for frame in ahead if frame.pts is not None), None)
+    if stamped is None:
+        return True
+    return bool(stream.codec_context.has_b_frames) and _stamped_as_decoded(stamped, packets)
 
 
 def _stamped_as_decoded(last_pts: int, packets: Iterator[av.Packet]) -> bool:
@@ -267,8 +270,8 @@ def _stamped_as_decoded(last_pts: int, packets: Iterator[av.Packet]) -> bool:
             yield packet
 
     for frame in frames_of(suspect()):
-        if frame.pts is None:
-            return False
+        if frame.pts is None:  # of a packet before these
+            continue
         if frame.pts < last_pts:
             return True
         last_pts = frame.pts
