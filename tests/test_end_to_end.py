@@ -292,7 +292,7 @@ def test_a_path_in_a_folder_that_may_not_be_entered_is_told_as_such_and_stops_no
         (("tune", "v/closed"), f"v/closed {denied}"),
         (("index", "v", "--model", "v/closed/net"), f"ModelError: the model v/closed/net {denied}"),
         (("train", "--videos", video, "--out", "mine/net"), f"failed: {video} {denied}"),
-        (("train", "--folders", ".", "--out", "v/closed/net"), "ClosedPath: v/closed/net/"),
+        (("train", "--folders", ".", "--out", "v/closed/net"), "ClosedPath: v/closed cannot"),
         (("train", "--folders", "v/closed", "--out", "mine/net"), "ClosedPath: v/closed cannot"),
         (("demo", video, "--folder", "mine"), f"{video} {denied}"),
     ):
