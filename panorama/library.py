@@ -234,7 +234,7 @@ class Library(LibraryAlbum):
         given = registering.given(images, unlike, box, find, lambda: self.proposer)
         if not given.pictures and not given.rivals:
             raise UsageError(f"no picture given for {name!r}: name image files or a folder of them")
-        return self._add({name: given}, category, known)[0]
+        return self._add({name: given}, category, known, tell_again=True)[0]
 
     def register_from_video(
         self, name: str, video: File, seconds: float | None = None, box: Box | None = None,
@@ -284,16 +284,16 @@ class Library(LibraryAlbum):
 
     def register_album(self, folder: File, *, category: bool | None = None) -> list[Entity]:
         """Register one entity per subfolder, all or none; look-alikes lie in its subfolder `not`."""
-        return self._add(registering.given_album(Path(folder)), category, tell_again=False)
+        return self._add(registering.given_album(Path(folder)), category)
 
     def _add(
         self, album: Mapping[str, registering.Given], category: bool | None, known: bool | None = None,
-        tell_again: bool = True,
+        tell_again: bool = False,
     ) -> list[Entity]:  # fmt: skip
         """Add entities with their examples and look-alikes, all or none, see `register`.
 
         Args:
-            tell_again: say which pictures were there already; an album is meant to be given again as a whole.
+            tell_again: say which pictures were there already.
         """
         from panorama.album import vetting
 
