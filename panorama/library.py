@@ -22,10 +22,10 @@ from panorama.api.models import LibraryModels
 from panorama.api.named_frames import named_frame
 from panorama.arguments import Box, File, Ids, SeenIds, checked
 from panorama.cameras.listed_videos import gone_remarks, names_of
-from panorama.errors import UnknownEntity, UsageError
+from panorama.errors import UsageError
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder, load_embedder
-from panorama.store import Exemplar, Store, check_name
+from panorama.store import Store, check_name
 from panorama.zones import Zones, orphan_remarks
 
 # The query code and its engines load with the first query: indexing does not need them.
@@ -234,7 +234,7 @@ class Library(LibraryAlbum):
         given = registering.given(images, unlike, box, find, lambda: self.proposer)
         if not given.pictures and not given.rivals:
             raise UsageError(f"no picture given for {name!r}: name image files or a folder of them")
-        return self._add({name: given}, category, known, tell_again=True)[0]
+        return self._add({name: given}, category, known)[0]
 
     def register_from_video(
         self, name: str, video: File, seconds: float | None = None, box: Box | None = None,
@@ -287,14 +287,9 @@ class Library(LibraryAlbum):
         return self._add(registering.given_album(Path(folder)), category)
 
     def _add(
-        self, album: Mapping[str, registering.Given], category: bool | None, known: bool | None = None,
-        tell_again: bool = False,
-    ) -> list[Entity]:  # fmt: skip
-        """Add entities with their examples and look-alikes, all or none, see `register`.
-
-        Args:
-            tell_again: say which pictures were there already.
-        """
+        self, album: Mapping[str, registering.Given], category: bool | None, known: bool | None = None
+    ) -> list[Entity]:
+        """Add entities with their examples and look-alikes, all or none, see `register`."""
         from panorama.album import vetting
 
         for name, given in album.items():
@@ -302,20 +297,12 @@ class Library(LibraryAlbum):
                 raise UsageError(f"{name!r} is new: give an example of it, not only pictures of other things")
         self._models.remember()
         ready = registering.ready_for(album, self.embedder)
-        there = {name: self._had(name) for name in ready}
-        ids = dict(zip(ready, self._store.add_album(ready, category, known), strict=True))
+        self._store.add_album(ready, category, known)
         unlike = vetting.remarks(self, ready)
-        told = {name: given.told + unlike.get(name, ()) for name, given in album.items()}
-        for name, items in ready.items() if tell_again else ():
-            told[name] += registering.given_again(items, ids[name], there[name])
-        return [replace(self.entity(name), warnings=told[name]) for name in album]
-
-    def _had(self, name: str) -> list[Exemplar]:
-        """What an entity has now; nothing if there is none of this name."""
-        try:
-            return self.exemplars(name)
-        except UnknownEntity:
-            return []
+        return [
+            replace(self.entity(name), warnings=given.told + unlike.get(name, ()))
+            for name, given in album.items()
+        ]
 
     def forget(self, name: str, *, with_sightings: bool = False) -> Seen | None:
         """Erase an entity so that its bytes are gone; with sightings, also the crops that show it.

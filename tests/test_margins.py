@@ -121,9 +121,7 @@ def test_pictures_in_memory_that_have_one_name_are_counted_each(library):
 
 def test_of_many_pictures_the_first_are_named(library, tmp_path):
     for number in range(5):
-        thing = THING_40.copy()
-        thing[0, 0] = 10 * number  # else they are one picture
-        write_picture(tmp_path / "many" / f"{number}.png", shot_of(thing))
+        write_picture(tmp_path / "many" / f"{number}.png", shot_of(THING_40))
     [told, _] = library.register("red", "many").warnings
     assert "many/2.png to 30,20,70,60 and 2 more;" in told and "3.png" not in told
 
@@ -159,4 +157,4 @@ def test_a_small_example_is_told_however_it_is_given(library, tmp_path):
     )
     assert library.register("red", "large.png").warnings == ()
     assert len(library.register("red", "large.png", box="0,0,40,30").warnings) == 1
-    assert len(library.register("red", unlike="other.png").warnings) == 1
+    assert len(library.register("red", "large.png", unlike="other.png").warnings) == 1

@@ -281,12 +281,3 @@ def small_ones(pictures: Iterable[Picture]) -> tuple[str, ...]:
         f"so small that other things may be accepted for it: {parts}; "
         f"use a picture in which it is at least {SMALL_SIDE} pixels long",
     )
-
-
-def counted_once(sources: Iterable[str]) -> tuple[str, ...]:
-    """A line about pictures that were registered before, or given twice."""
-    names = [one_line(source) for source in sources]
-    if not names:
-        return ()
-    once = "it counts" if len(names) == 1 else "they count"
-    return (f"registered already, so {once} once: {some(names, SHOWN_PICTURES)}",)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from panorama.album.given_pictures import (
     Images,
     Picture,
     checked,
-    counted_once,
     first_only,
     images_in,
     listed,
@@ -29,7 +28,7 @@ from panorama.errors import BadImage, UsageError
 from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
 from panorama.regions import parse_box
-from panorama.store import Exemplar, NewExemplar, SeenAt, Store
+from panorama.store import NewExemplar, SeenAt, Store
 from panorama.store.catalog.seen import SeenPlaces
 from panorama.store.scenes.places import PlaceTables
 from panorama.store.scenes.seen_tracks import NO_TRACK, tracks_at
@@ -276,24 +275,6 @@ def ready_for(album: Mapping[str, Given], embedder: Embedder) -> dict[str, list[
         + exemplars(given.denied, embedder, denied=True)
         for name, given in album.items()
     }
-
-
-def given_again(
-    items: Sequence[NewExemplar], ids: Sequence[int], there: Iterable[Exemplar]
-) -> tuple[str, ...]:
-    """A remark on images that the entity had already, or that were given twice.
-
-    Args:
-        ids: of the items, in their order.
-        there: what the entity had before.
-    """
-    known = {exemplar.exemplar_id for exemplar in there}
-    again = []
-    for item, exemplar_id in zip(items, ids, strict=True):
-        if exemplar_id in known and item.seen is None:
-            again.append(item.source)
-        known.add(exemplar_id)
-    return counted_once(again)
 
 
 def album_folders(folder: Path) -> list[tuple[str, list[Path], list[Path]]]:

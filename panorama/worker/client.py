@@ -26,6 +26,9 @@ from panorama.worker.flag import Flag
 from panorama.worker.server import EMBEDDER, PROPOSER, Answer, Request
 from panorama.worker.starting import end, possible, start, started_ahead
 
+END_SECONDS = 1.0
+"""Longest time from the closing of a process's pipes to its end."""
+
 LEAVE_SECONDS = 5.0
 """How long the process may take to end after its input was closed."""
 
@@ -212,8 +215,15 @@ class _Slot:
         return self._answer.value, self._answer.processor_seconds
 
 
+def _status(process: subprocess.Popen[bytes]) -> int | None:
+    """The exit status of a process whose pipes have closed; its end may follow a moment later."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(END_SECONDS)
+    return None
+
+
 def _ended(process: subprocess.Popen[bytes] | None, why: BaseException | None) -> ModelError:
-    status = None if process is None else process.poll()
+    status = None if process is None or why is not None else _status(process)
     how = f"exit status {status}" if status is None or status >= 0 else f"signal {-status}"
     if why is not None:
         how = f"its answer could not be read: {type(why).__name__}: {why}"
