@@ -24,6 +24,7 @@ from panorama.indexing.outcomes import (
 )
 from panorama.indexing.parcels import Job, Parcel
 from panorama.indexing.pipeline import Line
+from panorama.indexing.publishing import Finished, Publisher
 from panorama.indexing.renames import follow_renames
 from panorama.indexing.rows import SegmentRows
 from panorama.indexing.settings import Kept
@@ -33,6 +34,7 @@ from panorama.lines import counted
 from panorama.models.base import Embedder
 from panorama.store import Claims, PauseGate, Recorded, SegmentWriter, Store
 from panorama.threads import products_alone
+from panorama.uninterrupted import uninterrupted
 from panorama.video import (
     Found,
     FoundVideo,
@@ -146,6 +148,7 @@ class _Run:
         self._paused_before = 0.0
         self._writer: SegmentWriter | None = None
         self._rows: SegmentRows | None = None
+        self._publisher = Publisher(gate, claims)
 
     @property
     def by_hand(self) -> Mapping[str, Recorded]:
@@ -192,9 +195,24 @@ class _Run:
             with closing(iter(self._line)) as items:
                 for item in items:
                     self._gate.wait()
+                    if not isinstance(item, Parcel):
+                        self._publish()  # outcomes are told in order, and a copy needs what it is a copy of
                     self._take(item)
+                    if self._publisher.is_due():
+                        self._publish()
         finally:
-            self._abort()
+            try:
+                with uninterrupted():
+                    self._abort()
+            finally:
+                self._publish()  # an interrupt, too, keeps what is finished
+
+    def _publish(self) -> None:
+        """Commit what is finished, and tell."""
+        with uninterrupted():
+            outcomes = self._publisher.publish()
+        for outcome in outcomes:
+            self._told_of(outcome)
 
     def _take(self, item: Parcel | Copy | FileOutcome) -> None:
         if isinstance(item, FileOutcome):
@@ -226,18 +244,17 @@ class _Run:
         job, ticket = parcel.job, parcel.job.note
         if self._rows is None and job.error is None:
             self._hooks.on_start(ticket.number, len(self._found.videos), ticket.video, job.reader)
-            self._writer = self._store.begin_segment(
-                content_hash=ticket.row.content_hash, settings_hash=self._indexer.settings_hash
-            )
+            with uninterrupted():
+                self._writer = self._store.begin_segment(
+                    content_hash=ticket.row.content_hash, settings_hash=self._indexer.settings_hash
+                )
             pictures = job.reader.pictures
             self._rows = SegmentRows(self._writer, self._indexer.embedder.hash, job.progress, pictures)
         if self._rows is not None and job.error is None:
             self._rows.add(parcel)
             self._tell(job)
         if parcel.last:
-            outcome = self._finish(job, ticket)
-            self._claims.drop(ticket.row.content_hash)
-            self._settle(outcome, self._since(ticket))
+            self._finish(job, ticket)
 
     def _tell(self, job: Job) -> None:
         now = time.perf_counter()
@@ -245,8 +262,8 @@ class _Run:
             self._told = now
             self._hooks.on_progress(job.progress.copy())
 
-    def _finish(self, job: Job, ticket: Ticket) -> FileOutcome:
-        """Commit the video whose last parcel has come; the outcome says so, or why it failed."""
+    def _finish(self, job: Job, ticket: Ticket) -> None:
+        """Complete the video whose last parcel has come, for the next commit; or settle why it failed."""
         progress, damage = job.progress, _reservations(job.reader)
         if job.error is None and not progress.frames:
             job.error = VideoError(
@@ -261,7 +278,11 @@ class _Run:
                 self._intake.gave_nothing(ticket.row.content_hash)
         if job.error is not None or self._writer is None:
             self._abort()
-            return failed(ticket.video, job.error or VideoError(f"{ticket.video.path} was not read"))
+            self._publish()
+            self._claims.drop(ticket.row.content_hash)
+            error = job.error or VideoError(f"{ticket.video.path} was not read")
+            self._settle(failed(ticket.video, error), self._since(ticket))
+            return
         self._hooks.on_progress(progress.copy())
         row = replace(
             ticket.row,
@@ -271,34 +292,40 @@ class _Run:
             frames=progress.frames,
             decode_note=damage,
         )
-        with progress.stage("write"):
-            name = self._writer.commit(row)
-        self._writer, self._rows = None, None
-        return FileOutcome(
-            job.reader.info.path,
-            name,
-            INDEXED,
-            frames=progress.frames,
-            tracks=progress.tracks,
-            crops=progress.crops,
-            samples=progress.samples,
-            unchanged=progress.unchanged,
-            video_seconds=progress.end_seconds,
-            stage_seconds=dict(progress.stage_seconds),
-            networks=self._indexer.networks,
-            note=damage,
-            damage=damage,
-        )
+        with uninterrupted():
+            with progress.stage("write"):
+                self._writer.finish()
+            outcome = FileOutcome(
+                job.reader.info.path,
+                "",
+                INDEXED,
+                frames=progress.frames,
+                tracks=progress.tracks,
+                crops=progress.crops,
+                samples=progress.samples,
+                unchanged=progress.unchanged,
+                video_seconds=progress.end_seconds,
+                stage_seconds=dict(progress.stage_seconds),
+                networks=self._indexer.networks,
+                note=damage,
+                damage=damage,
+            )
+            outcome = self._timed(outcome, self._since(ticket))
+            self._publisher.add(Finished(self._writer, row, outcome))
+            self._writer, self._rows = None, None
 
     def _since(self, ticket: Ticket) -> float:
         """Seconds spent on a file, since its work began or the previous file was settled, if later."""
         return time.perf_counter() - max(ticket.started, self._settled)
 
     def _settle(self, outcome: FileOutcome, seconds: float) -> None:
-        outcome = replace(
-            outcome, seconds=seconds, line=self._line_since(), paused_seconds=self._paused_since()
-        )
+        self._told_of(self._timed(outcome, seconds))
+
+    def _timed(self, outcome: FileOutcome, seconds: float) -> FileOutcome:
         self._settled = time.perf_counter()
+        return replace(outcome, seconds=seconds, line=self._line_since(), paused_seconds=self._paused_since())
+
+    def _told_of(self, outcome: FileOutcome) -> None:
         self._outcomes.append(outcome)
         self._hooks.on_file(outcome)
 

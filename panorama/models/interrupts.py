@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from panorama.errors import LibraryWriteError, ModelError, UsageError
 from panorama.models.training.begun import step_of
 from panorama.models.weights import MODEL, WEIGHTS
+from panorama.uninterrupted import may_delay, uninterrupted
 
 CHECKPOINT = "checkpoint.safetensors"
 """The file from which an interrupted training can resume."""
@@ -133,22 +133,17 @@ def interrupts_delayed() -> Iterator[None]:
 
     Otherwise this process and all of them would report what broke them, or it would be lost here.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before is None:
-        yield  # only the main thread may change it, and only what was set by Python can be set back
+    if not may_delay():
+        yield
         return
     from multiprocessing import resource_tracker  # only who starts processes needs it
 
     resource_tracker.ensure_running()  # which unblocks SIGINT where it starts itself
-    came: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
-    # Processes inherit what is blocked, but no handler. Another thread of this process may take the signal,
-    # so that the handler has to hold it back as well.
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        signal.signal(signal.SIGINT, before)
-        if came:
-            signal.raise_signal(signal.SIGINT)
+    with uninterrupted():
+        # Processes inherit what is blocked, but no handler. Another thread of this process may take the
+        # signal, so that the handler has to hold it back as well.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

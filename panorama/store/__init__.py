@@ -10,7 +10,7 @@ from panorama.store.catalog.zones import EVERY_CAMERA, Zone
 from panorama.store.claims import Claims
 from panorama.store.files.crops import CropBatch
 from panorama.store.files.schema import pack_ids, segment_of
-from panorama.store.files.segments import EmbeddingsWriter, SegmentWriter
+from panorama.store.files.segments import EmbeddingsWriter, SegmentWriter, commit_together
 from panorama.store.info import LibraryInfo
 from panorama.store.priority import PauseGate
 from panorama.store.scenes.overlapping import Overlapping
@@ -45,6 +45,7 @@ __all__ = [
     "VideoRow",
     "Zone",
     "check_name",
+    "commit_together",
     "pack_ids",
     "segment_of",
 ]

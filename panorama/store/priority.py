@@ -97,6 +97,7 @@ class PauseGate:
 
     Attributes:
         paused_seconds: total time of the pauses that have ended.
+        asked_at: when a query was last seen running, by `clock`; None for never.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class PauseGate:
         hold: Callable[[bool], None] = lambda _: None,
     ) -> None:
         self.paused_seconds = 0.0
+        self.asked_at: float | None = None
         self._marks = marks
         self._clock = clock
         self._hold = hold
@@ -138,11 +140,17 @@ class PauseGate:
         """Return at once, or when the pause ends; call it between small pieces of work."""
         self._open.wait()
 
+    def is_quiet(self, seconds: float) -> bool:
+        """Whether no query was seen running for so long."""
+        return self.asked_at is None or self._clock() - self.asked_at >= seconds
+
     def look(self) -> None:
         """Check whether a query runs, and pause or resume the work accordingly."""
         now = self._clock()
         asked = now >= self._free_until and self._marks.is_asked()
         passed, self._looked = now - self._looked, now
+        if asked:
+            self.asked_at = now
         if self._paused_since is None:
             self._owed = max(0.0, self._owed - passed * (1 - WORK_SHARE) / WORK_SHARE)
             if asked:

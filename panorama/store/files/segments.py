@@ -6,6 +6,7 @@ one catalog transaction lists all of them.
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -159,11 +160,12 @@ class SegmentWriter:
     """Writes the segment of one video; leaving its `with` block without `commit` aborts.
 
     Attributes:
+        place: the library's.
         segment: its number, which track and crop ids carry in their upper 32 bits (see `pack`).
     """
 
     def __init__(self, place: Place, content_hash: str, settings_hash: str) -> None:
-        self._place = place
+        self.place = place
         self._content_hash = content_hash
         with place.catalog.write() as tx:
             self.segment = int(
@@ -174,6 +176,7 @@ class SegmentWriter:
         self._files = FileSet(place, f"s{self.segment:08d}", uuid.uuid4().hex)
         self._cuts: list[int] = []
         self._ends: bytes | None = None
+        self._listed: list[dict[str, Any]] | None = None
         self._done = False
 
     def pack(self, local: ArrayLike) -> NDArray[np.int64]:
@@ -228,6 +231,15 @@ class SegmentWriter:
         rows = len(next(iter(columns.values()))) if columns else 0
         self._files.add(table, {"segment": np.full(rows, self.segment, np.int32), **columns})
 
+    def finish(self) -> None:
+        """Complete the files on disk, so that a commit only has to list them; add nothing afterwards.
+
+        Raises:
+            LibraryWriteError: for example a full disk.
+        """
+        if self._listed is None:
+            self._listed = self._files.finish()
+
     def commit(self, video: VideoRow) -> str:
         """Make the segment visible and retire what it replaces; return the video's name in the library.
 
@@ -237,37 +249,37 @@ class SegmentWriter:
             ValueError: already committed or aborted, or the video has another content hash.
             LibraryWriteError: for example a full disk; the library is as before.
         """
+        return commit_together([(self, video)])[0]
+
+    def check(self, video: VideoRow) -> None:
+        """Raise ValueError if the segment is committed or aborted, or the video has another content hash."""
         if self._done:
             raise ValueError(f"segment {self.segment} is already committed or aborted")
         if video.content_hash != self._content_hash:
             raise ValueError(f"segment of {self._content_hash}, but the video is {video.content_hash}")
-        try:
-            listed = self._files.finish()
-            with self._place.catalog.write() as tx:
-                name = self._publish(tx, listed, video)
-        except BaseException:
-            self.abort()
-            raise
-        self._done = True
-        self._files.release()
-        return name
 
-    def _publish(self, tx: Transaction, listed: Sequence[Mapping[str, Any]], video: VideoRow) -> str:
+    def place_in(self, tx: Transaction, video: VideoRow) -> str:
+        """List the finished files and the video, whose name in the library is returned."""
+        assert self._listed is not None
         self._go_live(
             tx, {table: self._files.rows(table) for table in ("frames", "tracks", "boxes", "crops")}
         )
-        list_files(tx, listed)
+        list_files(tx, self._listed)
         name = videos.place_video(tx, video, self.segment)
         videos.move_copies(tx, video, self.segment)
-        videos.retire_unused(tx, tx.bump("data"))
         return name
+
+    def release(self) -> None:
+        """Drop the writer's lock; the segment is committed."""
+        self._done = True
+        self._files.release()
 
     def _go_live(self, tx: Transaction, counts: Mapping[str, int]) -> None:
         """Make the segment live and store how many rows of each table it has."""
         cuts = np.unique(np.array(self._cuts, CUT)).tobytes() or None
         if not tx.run(_GO_LIVE, segment=self.segment, cuts=cuts, ends=self._ends, **counts):
             raise LibraryWriteError(
-                f"{self._place.root}: segment {self.segment} was given up by a sweep; index the video again"
+                f"{self.place.root}: segment {self.segment} was given up by a sweep; index the video again"
             )
 
     def abort(self) -> None:
@@ -276,7 +288,7 @@ class SegmentWriter:
             return
         self._done = True
         if self._files.discard():  # before changing the catalog: a full disk needs the room
-            with self._place.catalog.write() as tx:
+            with self.place.catalog.write() as tx:
                 tx.run(_GIVE_UP, segment=self.segment)
 
     def __enter__(self) -> SegmentWriter:
@@ -294,6 +306,33 @@ class SegmentWriter:
             # The first error is the one that the user needs; a sweep finishes what `abort` could not.
             assert error is not None
             error.add_note(f"giving the segment up failed too: {exc}")
+
+
+def commit_together(finished: Sequence[tuple[SegmentWriter, VideoRow]]) -> list[str]:
+    """Make segments of one library visible at the same moment; the videos' names go out, in order.
+
+    Raises:
+        ValueError, LibraryWriteError: as `SegmentWriter.commit`; on a LibraryWriteError none is visible, and
+            all are aborted.
+    """
+    for writer, video in finished:
+        writer.check(video)
+    if not finished:
+        return []
+    try:
+        for writer, _ in finished:
+            writer.finish()
+        with finished[0][0].place.catalog.write() as tx:
+            names = [writer.place_in(tx, video) for writer, video in finished]
+            videos.retire_unused(tx, tx.bump("data"))
+    except BaseException:
+        with contextlib.ExitStack() as aborts:  # the others, too, if one of them raises
+            for writer, _ in finished:
+                aborts.callback(writer.abort)
+        raise
+    for writer, _ in finished:
+        writer.release()
+    return names
 
 
 class EmbeddingsWriter:

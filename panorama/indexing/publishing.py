@@ -1,0 +1,89 @@
+"""Finished segments come in; their videos appear in the library, several at once while queries run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from panorama.indexing.outcomes import FileOutcome
+from panorama.store import Claims, SegmentWriter, VideoRow, commit_together
+
+PUBLISH_SECONDS = 10.0
+"""While queries run, videos appear at least this long after those before them."""
+QUIET_SECONDS = 2.0
+"""If no query has run for so long, videos appear when they are finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A video that only has to be committed.
+
+    Attributes:
+        writer: of its segment, with complete files.
+        outcome: what will be told of it, still without its name in the library.
+    """
+
+    writer: SegmentWriter
+    row: VideoRow
+    outcome: FileOutcome
+
+
+class Asked(Protocol):
+    """What a Publisher needs of `PauseGate`."""
+
+    def is_quiet(self, seconds: float) -> bool: ...
+
+
+class Publisher:
+    """Holds finished videos back from an open library that is being queried.
+
+    After each commit the next query reads what is new, which takes it two to three times as long as others.
+    Where queries follow each other and videos are short, every fortieth query was such a one.
+
+    Args:
+        gate: says when a query last ran.
+        claims: on the videos' contents; dropped when these are in the library.
+    """
+
+    def __init__(self, gate: Asked, claims: Claims, clock: Callable[[], float] = time.monotonic) -> None:
+        self._gate = gate
+        self._claims = claims
+        self._clock = clock
+        self._published = clock() - PUBLISH_SECONDS
+        self._finished: list[Finished] = []
+
+    def add(self, finished: Finished) -> None:
+        """Take a finished video."""
+        self._finished.append(finished)
+
+    def is_due(self) -> bool:
+        """Whether there is something to publish, and now is the time."""
+        if not self._finished:
+            return False
+        since = self._clock() - self._published
+        return since >= PUBLISH_SECONDS or self._gate.is_quiet(QUIET_SECONDS)
+
+    def publish(self) -> list[FileOutcome]:
+        """Commit all videos that were added, in one step; their outcomes, in order.
+
+        Raises:
+            LibraryWriteError: for example a full disk; none of them is in the library.
+        """
+        finished, self._finished = self._finished, []
+        if not finished:
+            return []
+        began = time.perf_counter()
+        names = commit_together([(one.writer, one.row) for one in finished])
+        self._published = self._clock()
+        for one in finished:
+            self._claims.drop(one.row.content_hash)
+        share = (time.perf_counter() - began) / len(finished)
+        return [_named(one.outcome, name, share) for one, name in zip(finished, names, strict=True)]
+
+
+def _named(outcome: FileOutcome, name: str, write_seconds: float) -> FileOutcome:
+    stages = outcome.stage_seconds
+    stages = {**stages, "write": stages.get("write", 0.0) + write_seconds}
+    return replace(outcome, video=name, stage_seconds=stages)
