@@ -64,6 +64,14 @@ def test_a_recall_accepts_the_stated_share_of_sure_pairs() -> None:
         assert accepted.mean() == pytest.approx(recall, abs=0.01)
 
 
+def test_no_less_than_the_stated_share_of_sure_pairs_is_accepted() -> None:
+    for count in (20, 21, 39):
+        for recall in (0.5, 0.75, 0.9, 0.99):
+            calibration = fit(SAME[:count], STRANGER, precision=0.95, rules=PLAIN, recall=recall)
+            reach = int((SAME[:count] >= calibration.normalised(calibration.high) - 1e-6).sum())
+            assert reach - 2 < recall * count <= reach + 1e-9
+
+
 def test_what_is_far_above_strangers_is_accepted_and_the_typical_one_rejected() -> None:
     calibration = fit(SAME, STRANGER, precision=0.99, rules=PLAIN)
     values = np.array([0.9, float(np.quantile(STRANGER, 0.8)), 0.0], np.float32)
@@ -79,6 +87,7 @@ def test_a_higher_precision_accepts_less() -> None:
 def test_less_alike_than_strangers_is_never_accepted() -> None:
     calibration = fit(SAME, STRANGER - 1, precision=0.95, rules=PLAIN)
     assert list(bands(np.array([-0.1], np.float32), calibration)) != [ACCEPTED]
+    assert calibration.normalised(calibration.high) == pytest.approx(0.0)
 
 
 def test_half_a_score_is_the_border_of_acceptance() -> None:
@@ -102,6 +111,8 @@ def test_an_exit_that_only_sends_on_goes_on_doing_so() -> None:
 def test_appearances_are_counted_apart_and_overlaps_once() -> None:
     spans = [("a", 0.0, 2.0), ("a", 1.0, 3.0), ("a", 10.0, 11.0), ("b", 0.0, 1.0)]
     assert _appearances(spans) == (3, 5.0)
+    soon = ("a", 5.0, 6.0)  # two seconds after the end of what was there before
+    assert _appearances([*spans, soon]) == (3, 6.0)
 
 
 def films_of_things_that_come_back(folder: Path) -> Path:
@@ -253,6 +264,8 @@ def test_strangers_of_one_video_are_elsewhere_in_the_picture() -> None:
     values = np.array([1.0, 0.8, 0.3], np.float32)
     crops = hand_made_crops([1, 2, 3], [whole, part, beside])
     assert pooled_strangers(crops, values, 0) == pytest.approx([0.3])
+    later = replace(crops, starts=np.array([0.0, 0.0, 5.0]), ends=np.array([2.0, 2.0, 7.0]))
+    assert not len(pooled_strangers(later, values, 0)), "at another time it may be the thing itself"
 
 
 def calibrated_by_itself(library: panorama.Library, folder: Path) -> tuple[Calibration, ...]:
@@ -324,6 +337,8 @@ def test_a_precision_in_percent_is_told_how_it_is_written(run: Callable[..., Ran
     run("index", "a.mp4", "--model", "color-bands")
     assert "got 95.0; 95 % is written 0.95" in run("calibrate", "--precision", "95").err
     assert "a target recall is between 0.5 and 1, got 90.0" in run("calibrate", "--recall", "90").err
+    assert "a target precision is between 0.5 and 1, got 1.0" in run("calibrate", "--precision", "1").err
+    assert "slack is between 0 and 0.5, got 0.6" in run("calibrate", "--slack", "0.6").err
     assert "give one target" in run("calibrate", "--recall", "0.9", "--precision", "0.9").err
 
 
@@ -368,5 +383,8 @@ def test_two_targets_are_refused_and_a_reset_goes_back(tmp_path: Path, fake_prop
         shipped = calibrated_by_itself(library, tmp_path)
         with pytest.raises(UsageError, match=r"give one target.*precision=0\.99 and recall=0\.9"):
             calibrate(library, precision=0.99, recall=0.9)
+        evidence = EVIDENCE + measured_with(library.embedder)
+        library.put_setting(evidence, [Evidence((0.7,), (0.1,), 200).as_dict()])
         reset_calibration(library)
         assert library.calibrations == shipped
+        assert not library.setting(evidence)

@@ -86,6 +86,20 @@ def test_bands_accept_reject_and_leave_open() -> None:
     assert list(bands(normalised, PLAIN)) == [ACCEPTED, UNCERTAIN, REJECTED]
 
 
+def test_a_border_belongs_to_what_lies_above_it() -> None:
+    """Accepted from `high` on, and rejected below `low`."""
+    rule = Calibration(centre=0.5, slope=10.0, low=0.5, high=0.5, near_best=0.0)
+    assert bands(np.array([0.5, 0.499], np.float32), rule).tolist() == [ACCEPTED, REJECTED]
+
+
+def test_an_example_that_is_among_the_strangers_itself_has_a_level_below_one() -> None:
+    exemplar = np.array([[1, 0]], np.float32)
+    level = cohort_level(exemplar, np.repeat(exemplar, 3, axis=0))
+    assert level == pytest.approx([0.95])
+    values = normalise(np.array([[1.0, 0.95, 0.9]], np.float32), level)
+    assert values[0] == pytest.approx([1, 0, -1], abs=1e-4)
+
+
 def test_what_stands_far_behind_the_best_is_not_accepted() -> None:
     strict = Calibration(0.5, 10.0, 0.3, 0.7, near_best=0.9)
     assert list(bands(np.array([1.0, 0.7], np.float32), strict)) == [ACCEPTED, UNCERTAIN]

@@ -59,6 +59,12 @@ def test_two_fades_in_a_row_are_two_shots(tmp_path: Path, fake_proposer: None) -
     assert cuts(film, tmp_path) == [21 - 2 + 2, 21 + 10 + 2]
 
 
+def test_a_shot_that_fades_out_again_within_a_second_is_one_too(tmp_path: Path, fake_proposer: None) -> None:
+    fade = [*BLACK * 2, *dimmed(2, IN), *dimmed(2, OUT)]
+    film = [*steady(1), *dimmed(1, OUT), *fade, *BLACK * 2, *dimmed(3, IN), *steady(3)]
+    assert cuts(film, tmp_path) == [21, 21 + 8 + 2]
+
+
 def test_black_that_lies_between_two_looks_is_seen(tmp_path: Path, fake_proposer: None) -> None:
     """Of 25 frames a second five are looked at."""
     film = [*steady(1, 50), *dimmed(1, OUT), *BLACK * 2, *dimmed(2, IN), *steady(2, 60)]

@@ -148,6 +148,9 @@ def test_a_better_track_of_the_site_changes_what_is_known_of_other_days() -> Non
     one, two, three = (found(slice(n, n + 1)).bests for n in range(3))
     assert one.unchanged_by(two, where) and two.unchanged_by(three, where)
     assert not two.unchanged_by(one, where)
+    unshown = replace(one, shown=np.zeros(len(one.shown), bool))
+    assert one.unchanged_by(unshown, where)
+    assert not unshown.unchanged_by(one, where), "beside the thing itself, the score of what is open drops"
     assert found(slice(1, 2), one).band.tolist() == [ACCEPTED]
     value[1] = 0.7
     assert found(slice(1, 2)).band.tolist() == [ACCEPTED]
@@ -277,6 +280,19 @@ def test_nothing_takes_over_beside_what_was_not_seen_deep_enough() -> None:
 
     assert found(0.7, ACCEPTED) == [ACCEPTED, UNCERTAIN, ACCEPTED]
     assert found(0.45, UNCERTAIN, unseen=unseen) == [ACCEPTED, UNCERTAIN, UNCERTAIN]
+
+
+def test_nothing_takes_over_beside_what_only_an_unseen_best_track_holds_back() -> None:
+    """What comes late may be the best there is, or nothing; then the third track is sure."""
+    beside, late = Seen(0.7, start=2, end=3, box=ELSEWHERE), Seen(0.45, start=20, end=21)
+    tracks = Seen(0.7), Seen(0.45, start=1, end=3, box=MOVED_ON), beside, late
+    rule = replace(RULE, carried=0.4)
+    ids = np.array([(1 << 32) + number for number in (1, 2, 3, 4)], np.int64)
+    values = np.array([t.value for t in tracks], np.float32)
+    said, unseen = np.eye(4, dtype=bool)[[0, 3]]
+    given = ids, rule.score(values), bands(values, rule), rule, Where(tracks, ids)
+    assert settle(*given, said=said).band.tolist() == [ACCEPTED, UNCERTAIN, ACCEPTED, UNCERTAIN]
+    assert settle(*given, said=said, unseen=unseen).band.tolist() == [ACCEPTED, *[UNCERTAIN] * 3]
 
 
 def test_tracks_without_a_place_carry_nothing() -> None:

@@ -172,6 +172,20 @@ def test_an_interval_of_several_days_has_every_time_of_day_in_it(tmp_path: Path)
     assert len(engine.query(sql.format("BETWEEN '23:00' AND '11:59:59'"))) == 0
 
 
+def test_midnight_belongs_to_the_day_that_it_begins(tmp_path: Path) -> None:
+    """What begins with the day was among the moments of the evening before, but not among its frames."""
+    tables = make_library(tmp_path)
+    midnight = pa.array([datetime(2026, 3, 2)] * 4, pa.timestamp("us"))
+    place = tables.videos.column_names.index("start_clock")
+    videos = tables.videos.set_column(place, "start_clock", midnight)
+    engine, _ = make_engine(Tables(videos, tables.files, tables.entities))
+    sql = "SELECT {} WHERE NOT entity = 'it''s' AND {} AND video = 'gate-1.mp4'"
+    for target in ("frames", "moments"):
+        assert len(engine.query(sql.format(target, "time BETWEEN '22:00' AND '24:00'"))) == 0, target
+        assert len(engine.query(sql.format(target, "NOT time > '00:00'"))) == 1, target
+        assert len(engine.query(sql.format(target, "time <= '00:00'"))) == 1, target
+
+
 @pytest.mark.parametrize(
     ("target", "column"),
     [*((t, c) for t in ("moments", "tracks") for c in ("start_clock", "end_clock", "start_time", "end_time")),

@@ -50,6 +50,8 @@ def spans(engine: Engine, sql: str) -> list[tuple[float, float, str | None]]:
         ("entity = 'red-van' AND time <= 6.8", [(0.8, 4.8, "red-van"), (6.8, 8.8, "red-van")]),
         ("entity = 'red-van' AND time < 6.8", [(0.8, 4.8, "red-van")]),
         ("entity = 'red-van' AND time = 7", [(6.8, 8.8, "red-van")]),
+        ("entity = 'red-van' AND time <> 7", [(0.8, 4.8, "red-van"), (6.8, 8.8, "red-van")]),
+        ("entity = 'red-van' AND NOT time <> 7", [(6.8, 8.8, "red-van")]),
         ("entity = 'red-van' AND NOT time < 5", [(6.8, 8.8, "red-van")]),
         ("entity = 'red-van' AND end_time - start_time > 3", [(0.8, 4.8, "red-van")]),
         ("entity = 'red-van' AND score < 0.85 AND score > 0.5", [(6.8, 8.8, "red-van")]),
@@ -72,6 +74,7 @@ def spans(engine: Engine, sql: str) -> list[tuple[float, float, str | None]]:
         ),
         ("NOT entity = 'red-van'", [(0, 0.8, None), (4.8, 6.8, None), (8.8, 10, None)]),
         ("NOT (entity = 'red-van' AND time > 6)", [(0, 0.8 + 6, None), (8.8, 10, None)]),
+        ("NOT (entity = 'red-van' AND time > 8)", [(0, 0.8 + 6, None), (8.8, 10, None)]),
         (
             "entity = 'blue-van' OR entity = 'red-van'",
             [(0.8, 4.8, "red-van"), (1.8, 4.3, "blue-van"), (6.8, 8.8, "red-van")],

@@ -56,6 +56,7 @@ def spans(
 def test_a_track_reaches_half_way_to_the_looks_that_did_not_see_it() -> None:
     looks = {0: NOTHING, 6: SEEN, 12: SEEN, 18: NOTHING, 24: NOTHING, 30: NOTHING}
     assert spans(looks, 36) == [(3, 15)]
+    assert spans({0: NOTHING, 5: SEEN, 10: NOTHING}, 14) == [(3, 8)], "of an odd gap it gets the middle frame"
 
 
 def test_uneven_looks_give_each_end_its_own_gap() -> None:
@@ -82,6 +83,7 @@ def test_looks_are_told_apart_where_the_box_is_in_the_small_picture() -> None:
 def test_a_track_does_not_reach_over_a_shot_change_or_the_end() -> None:
     assert spans({0: SEEN, 6: SEEN, 12: NOTHING}, 14, cuts=(8,)) == [(0, 8)]
     assert spans({0: NOTHING, 6: SEEN}, 8) == [(3, 8)]
+    assert spans({0: NOTHING, 6: NOTHING, 12: SEEN}, 14, cuts=(11,)) == [(11, 14)]
 
 
 def test_what_the_last_look_saw_lasts_until_the_next_one_would_have_been() -> None:
@@ -230,6 +232,10 @@ def test_a_rate_that_became_low_is_no_row_of_pauses() -> None:
     found = paused(times, dict.fromkeys(range(len(times)), SEEN))
     minutes = [(60 * minute, 60 * minute + 60) for minute in range(2, 7)]
     np.testing.assert_allclose([track[2:] for track in found], [(0, 2), (60, 60.04), *minutes])
+    times = [*STEADY, 20.0, 3600.0, 7200.0, 10800.0]
+    found = paused(times, dict.fromkeys(range(len(times)), SEEN))
+    hours = [(3600 * hour, 3600 * hour + 3600) for hour in range(1, 4)]
+    np.testing.assert_allclose([track[2:] for track in found], [(0, 2), (20, 20.04), *hours])
 
 
 def test_rare_frames_are_no_pauses() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fakes import Thing, thing_picture, write_film
 
@@ -13,6 +14,9 @@ from panorama.answering.calibration import SETTING, measured_with
 from panorama.indexing.settings import IngestSettings
 from panorama.library import Library
 from panorama.query.matching.decide import Calibration
+from panorama.tracking.sampling import _ShotFinder
+from panorama.video.pictures import ArrayPicture
+from panorama.video.reader import VideoFrame
 
 RULE = Calibration(0.2, 10.0, 0.05, 0.5, near_best=0.1, near_in_video=0.95, carried=0.9)
 EVERY = IngestSettings(samples_per_second=10)
@@ -58,6 +62,22 @@ def test_the_frames_that_begin_a_shot_are_kept(
         assert (again.snapshot().cuts & 0xFFFFFFFF).tolist() == list(cuts)
         again.remove_videos(path.name.removeprefix("library-") + ".mp4")
         assert not len(again.snapshot().cuts)
+
+
+@pytest.mark.parametrize(
+    ("levels", "first"),
+    [
+        ((0, 0, 0, 200, 200), 3),
+        ((0, 30, 60, 160, 200), 3),  # half of the change in one step
+        ((0, 50, 100, 150, 200), None),  # a camera that pans, or light that is turned up
+    ],
+)
+def test_a_change_in_many_steps_begins_no_shot(levels: tuple[int, ...], first: int | None) -> None:
+    finder = _ShotFinder(lambda start, stop: iter(()))
+    for number, level in enumerate(levels):
+        picture = ArrayPicture(np.full((90, 160, 3), level, np.uint8), 160, 90)
+        finder.add(VideoFrame(number, number, number / 25, False, picture))
+    assert finder.first_frame() == first
 
 
 def test_behind_a_cut_a_track_is_not_held_to_the_best_one_before_it(indexed: Callable[..., Library]) -> None:

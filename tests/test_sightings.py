@@ -78,6 +78,7 @@ def test_what_changes_the_answer_makes_it_anew(library, passes, tmp_path):
         "a denied crop": lambda: library.register_seen("red", crop_ids=[blue_crop], look_alike=True),
         "one example less": lambda: library.remove_exemplar(library.exemplars("red")[1].exemplar_id),
         "the calibration": other_bands,
+        "its kind": lambda: library.set_category("red"),
         "a video less": lambda: library.remove_videos("b.mp4"),
     }
     write_film(tmp_path / "b.mp4", [Thing("green", 0, 20)])

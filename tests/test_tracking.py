@@ -194,11 +194,37 @@ def test_a_rare_look_still_links_what_stands_still() -> None:
 
 
 def test_a_perfect_match_is_not_given_up_for_a_pair_that_is_impossible() -> None:
-    # A stays, B on its right leaves, C appears on its left: the solver once matched A to C's track.
+    # A stays, B on its right leaves, C appears on its left, out of reach of B: the solver once matched A to
+    # B's track and C to A's.
     tracker = Tracker()
-    a, b, c = (100, 10, 150, 90), (140, 10, 190, 90), (60, 10, 110, 90)
+    a, b, c = (100, 10, 150, 90), (170, 10, 220, 90), (30, 10, 80, 90)
     tracker.update(0, 0.0, regions(a, b), looks(RED, RED))
     owners, _ = tracker.update(6, 0.2, regions(a, c), looks(RED, RED))
+    assert [t.local_id for t in owners] == [1, 3]
+
+
+def test_of_two_things_side_by_side_looks_decide_where_places_hardly_do() -> None:
+    """Each is a little nearer to where the other one was."""
+    tracker = Tracker()
+    one, other = np.array([1, 0], np.float32), np.array([0.8, 0.6], np.float32)
+    tracker.update(0, 0.0, regions((0, 10, 100, 90), (20, 10, 120, 90)), looks(one, other))
+    owners, _ = tracker.update(6, 0.2, regions((12, 10, 112, 90), (8, 10, 108, 90)), looks(one, other))
+    assert [t.local_id for t in owners] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("left", "cosine"),
+    [
+        (200, 0.77),  # it turns as well: its last place is sure, where its looks alone would not do
+        (140, 1.0),  # it steps back: near its last place, and far from where it was going
+    ],
+)
+def test_what_ran_and_stops_is_still_near_its_last_place(left: float, cosine: float) -> None:
+    tracker = Tracker()
+    for i in range(3):  # 500 pixels a second
+        tracker.update(6 * i, 0.2 * i, regions((100 * i, 10, 100 * i + 90, 70)), looks(RED))
+    turned = np.array([cosine, 0, np.sqrt(1 - cosine**2)], np.float32)
+    owners, _ = tracker.update(30, 1.0, regions((left, 10, left + 90, 70)), looks(turned))
     assert owners[0].local_id == 1
 
 

@@ -73,3 +73,5 @@ def test_registering_tells_which_picture_is_unlike_the_others(tmp_path, fake_pro
         assert library.register("it's red", reds[0], category=False).warnings == (told,)
         library.remove_exemplar(wrong.exemplar_id)
         assert library.register("it's red", reds[0]).warnings == ()
+        look_alike = library.register("it's red", (), unlike=thing_picture("blue"))
+        assert (look_alike.negatives, look_alike.warnings) == (1, ())  # it should be unlike them

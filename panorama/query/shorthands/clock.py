@@ -265,7 +265,7 @@ def _between(low: _Constant, high: _Constant) -> Window:
         return _window(low.value, high.value + timedelta(days=1))
     if low.value == high.value:
         return _window(_begin(low.value), _begin(low.value), False, True)
-    return _window(_begin(low.value), high.value, False, True)
+    return _window(_begin(low.value), high.value, False, high.value != DAY_SECONDS)
 
 
 def _window(
@@ -293,7 +293,7 @@ def _around(window: Window) -> tuple[Window, ...]:
     if window.low == window.high:
         return (Daytime(),)  # all of the day but one instant, and no interval fits into an instant
     if (low, high) == (0.0, DAY_SECONDS):
-        return ()
+        return (Daytime(0.0, 0.0, False, True),) if window.low_open else ()
     return (Daytime(low, high, window.high_closed, window.low_open),)
 
 
