@@ -56,6 +56,22 @@ def test_a_rate_that_nothing_tells_is_assumed_and_said_to_be(name: str, tmp_path
     assert "ffmpeg -framerate" in run("videos", "--json").json[0]["decode_note"]
 
 
+@pytest.mark.parametrize("name", ["camera.mjpeg", "camera.MJPG"])
+def test_large_pictures_one_after_the_other_are_a_video(name: str, tmp_path: Path) -> None:
+    """FFmpeg takes a file whose first picture is large for a single one, and so it was refused."""
+    noise = np.random.default_rng(0)
+    path = tmp_path / name
+    with av.open(str(path), "w", format="mjpeg") as container:
+        stream = container.add_stream("mjpeg", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 1280, 720, "yuvj420p"
+        for _ in range(6):
+            picture = noise.integers(0, 255, (720, 1280, 3), np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture)))
+        container.mux(stream.encode(None))
+    with open_video(path) as reader:
+        assert (reader.info.width, reader.info.height, len(list(reader.frames()))) == (1280, 720, 6)
+
+
 @pytest.mark.parametrize("name", ["constant.mp4", "b-frames.avi", "b-frames.ts", "mpeg2.mpg", "animated.gif"])
 def test_a_container_is_believed(name: str, clips: Callable[[str], Clip]) -> None:
     with open_video(clips(name).path) as reader:
@@ -63,7 +79,7 @@ def test_a_container_is_believed(name: str, clips: Callable[[str], Clip]) -> Non
 
 
 def test_bare_streams_are_found_in_folders(tmp_path: Path) -> None:
-    for name in ("a.h264", "b.hevc", "c.mjpeg", "d.m2v", "e.264", "f.h265", "g.265"):
+    for name in ("a.h264", "b.hevc", "c.mjpeg", "d.m2v", "e.264", "f.h265", "g.265", "h.mjpg"):
         (tmp_path / name).touch()
     found = find_videos([str(tmp_path)])
-    assert len(found.videos) == 7 and not found.ignored
+    assert len(found.videos) == 8 and not found.ignored

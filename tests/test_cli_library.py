@@ -6,7 +6,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from fakes import Thing, write_film
+from fakes import Thing, thing_picture, write_film, write_picture
 
 import panorama
 from panorama.content import content_dir
@@ -30,6 +30,18 @@ def test_a_library_for_reading_only_is_told_before_the_tuning(run, tmp_path, mon
     monkeypatch.setattr("panorama.store.opening._can_write", lambda root: False)
     told = run("tune", "a.mp4")
     assert told.status == 1 and "LibraryWriteError" in told.err and "open for reading only" in told.err
+
+
+def test_who_may_only_read_sees_the_examples(run, tmp_path, monkeypatch):
+    write_film(tmp_path / "a.mp4", FILM)
+    index(run, "a.mp4")
+    write_picture(tmp_path / "red.png", thing_picture("red"))
+    assert run("register", "red", "red.png").status == 0
+    monkeypatch.setattr("panorama.store.opening._can_write", lambda root: False)
+    assert len(run("exemplars", "red", "--json").json) == 1
+    assert run("exemplars", "red", "--sheet", "red-sheet.png").status == 0
+    (row,) = run("exemplars", "red", "--json").json
+    assert "open for reading only" in run("exemplars", "red", "--remove", row["exemplar"]).err
 
 
 def test_info_says_with_which_embedder_the_library_is_searched(run, tmp_path):

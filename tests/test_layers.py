@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "threads": frozenset({"errors", "arguments"}),
     "waits": frozenset(),
     "joining": frozenset(),
-    "uninterrupted": frozenset(),
+    "stopping": frozenset(),
     "folders": frozenset(),
     "pictures": frozenset({"errors", "lines"}),
     "frames": frozenset({"errors"}),
@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "models": frozenset(
         {
             *("errors", "json_text", "values", "whole_files", "content", "threads", "folders"),
-            *("uninterrupted", "pictures", "frames", "regions"),
+            *("stopping", "pictures", "frames", "regions"),
         }
     ),
     "store": frozenset(

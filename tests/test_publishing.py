@@ -23,7 +23,6 @@ from panorama.indexing.publishing import PUBLISH_SECONDS, QUIET_SECONDS, Finishe
 from panorama.store import PauseGate, Store, commit_together
 from panorama.store.catalog import videos
 from panorama.store.catalog.database import Transaction
-from panorama.uninterrupted import uninterrupted
 
 
 class Clock:
@@ -257,32 +256,3 @@ def test_an_interrupt_around_a_commit_is_one_and_leaves_no_lock(
         shutil.rmtree(library, ignore_errors=True)
         interrupted_at(number)
         assert not list((library / "locks").glob("writer-*")), f"at {number} of {total}"
-
-
-def test_ctrl_c_within_a_block_is_raised_at_its_end() -> None:
-    done = []
-    with pytest.raises(KeyboardInterrupt), uninterrupted():
-        signal.raise_signal(signal.SIGINT)
-        done.append("went on")
-    assert done == ["went on"]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_other_threads_and_ignored_signals_stay_as_they_are() -> None:
-    seen = []
-
-    def within() -> None:
-        with uninterrupted():
-            seen.append(signal.getsignal(signal.SIGINT))
-
-    thread = threading.Thread(target=within)
-    thread.start()
-    thread.join()
-    assert seen == [signal.default_int_handler]
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with uninterrupted():
-            signal.raise_signal(signal.SIGINT)
-        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)

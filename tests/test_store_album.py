@@ -202,6 +202,9 @@ def test_exemplars_are_removed_all_or_none_and_each_once(store):
     store.remove_exemplars([one, two, one])
     assert [e.exemplar_id for e in store.exemplars("cat")] == [three]
     assert [p.read_bytes() for p in (store.path / "album").rglob("*.jpg")] == [b"three"]
+    version = store.snapshot().version
+    store.remove_exemplars([])
+    assert store.snapshot().version == version, "answers that are kept stay right"
 
 
 def test_vectors_of_a_new_model_are_added_to_old_exemplars(store):

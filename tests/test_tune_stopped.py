@@ -77,14 +77,3 @@ def test_only_what_is_ones_own_and_old_is_swept(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     os.utime(tmp_path / "panorama-tune-new", (1, 1))
     assert scratch.sweep() == 0, "another user's"
-
-
-def test_whoever_heeds_the_signal_is_not_disturbed() -> None:
-    heard: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
-    try:
-        with scratch.stopping_unwinds():
-            os.kill(os.getpid(), signal.SIGTERM)
-        assert heard == [signal.SIGTERM]
-    finally:
-        signal.signal(signal.SIGTERM, before)

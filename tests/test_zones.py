@@ -194,6 +194,10 @@ def test_an_export_comes_in_again_as_it_was(run: Any, indexed: Path) -> None:
     run("zones", "add", "kerb", "--line", "--points", "0%,50% 33.3%,50%")
     before = run("zones", "export").json
     assert run("zones", "export", "shapes.json").status == 0
+    assert run("zones", "export", "--out", "again.json").status == 0
+    assert Path("again.json").read_text() == Path("shapes.json").read_text()
+    refused = run("zones", "export", "shapes.json", "--out", "again.json")
+    assert (refused.status, refused.out) == (2, "") and "give one of them" in refused.err
     run("zones", "drop", "lawn")
     assert run("zones", "import", "shapes.json").status == 0
     assert run("zones", "export").json == before == json.loads(Path("shapes.json").read_text())

@@ -17,8 +17,10 @@ from pathlib import Path
 from panorama.cli.memory import soft_bound, want_of_memory
 from panorama.errors import QueryTimeout
 from panorama.query.handed.relations import Limits
+from panorama.stopping import STOPPING
 
-INTERRUPTED = 130
+SIGNALLED = 128
+"""Exit status after a signal, as shells tell it, without the number of the signal."""
 FAILED = 1
 GRACE_SECONDS = 1.0
 """Time for a query to stop by itself: a single function call inside DuckDB cannot be interrupted."""
@@ -142,8 +144,8 @@ def _past(left: Left) -> QueryTimeout:
 
 def _on_signal(reading: int, done: threading.Event) -> None:
     while data := os.read(reading, 1):
-        if data[0] == signal.SIGINT and not done.wait(GRACE_SECONDS):
-            _leave("\npanorama: interrupted", INTERRUPTED)
+        if data[0] in (signal.SIGINT, *STOPPING) and not done.wait(GRACE_SECONDS):
+            _leave("\npanorama: interrupted", SIGNALLED + data[0])
     os.close(reading)
 
 

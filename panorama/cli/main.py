@@ -24,6 +24,7 @@ from panorama.cli.memory import want_of_memory
 from panorama.commands import command, using
 from panorama.errors import PanoramaError, near, paths_told
 from panorama.lines import one_line
+from panorama.stopping import stopping_unwinds
 
 INTERRUPTED = 130
 FAILED = 1
@@ -200,7 +201,7 @@ def run(state: dict[str, Any]) -> int:
     # OpenCV's own remarks on a damaged picture are not messages of ours.
     os.environ.setdefault("OPENCV_LOG_LEVEL", "ERROR")
     try:
-        with _interrupts_raised(), paths_told(), waits.told_to(_tell_wait):
+        with _interrupts_raised(), stopping_unwinds(), paths_told(), waits.told_to(_tell_wait):
             status = cli.main(standalone_mode=False, prog_name="panorama", obj=state)
         sys.stdout.flush()
     except (click.exceptions.Abort, KeyboardInterrupt):

@@ -136,9 +136,13 @@ def _whose(cameras: Sequence[str]) -> str:
 
 @zones_command.command("export", short_help="Write all shapes as JSON.")
 @click.argument("file", required=False, type=FilePath(dir_okay=False))
+@click.option("--out", type=FilePath(dir_okay=False), help="The same as FILE.")
 @click.pass_context
-def export_command(ctx: click.Context, file: str | None) -> None:
+def export_command(ctx: click.Context, file: str | None, out: str | None) -> None:
     """Write all shapes as JSON, to FILE or to stdout; points are shares of the frame, 0 to 1."""
+    if None not in (file, out):
+        raise click.UsageError("FILE and --out are the same: give one of them")
+    file = file if out is None else out
     library = opened(ctx)
     text = json.dumps(library.zones.to_json(), indent=1, ensure_ascii=False)
     if file is None:

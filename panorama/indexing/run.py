@@ -32,9 +32,9 @@ from panorama.indexing.stages import Indexer
 from panorama.indexing.stored_crops import embed_missing, unread_examples
 from panorama.lines import counted
 from panorama.models.base import Embedder
+from panorama.stopping import uninterrupted
 from panorama.store import Claims, PauseGate, Recorded, SegmentWriter, Store
 from panorama.threads import products_alone
-from panorama.uninterrupted import uninterrupted
 from panorama.video import (
     Found,
     FoundVideo,

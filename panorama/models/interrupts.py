@@ -13,7 +13,7 @@ from pathlib import Path
 from panorama.errors import LibraryWriteError, ModelError, UsageError
 from panorama.models.training.begun import step_of
 from panorama.models.weights import MODEL, WEIGHTS
-from panorama.uninterrupted import may_delay, uninterrupted
+from panorama.stopping import may_delay, uninterrupted
 
 CHECKPOINT = "checkpoint.safetensors"
 """The file from which an interrupted training can resume."""

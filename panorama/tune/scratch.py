@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISDIR
-from types import FrameType
 
+from panorama.stopping import stopping_unwinds
 from panorama.store.files.locks import FileLock, is_held
 
 PREFIX = "panorama-tune-"
-STOPPING = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that ask a process to end; it ends at once if it does not handle them."""
 
 _LOCK = "lock"
 _WITHOUT_LOCK_SECONDS = 86400.0
@@ -57,32 +53,3 @@ def _is_left(path: Path) -> bool:
             return not is_held(path / _LOCK)
         return abs(time.time() - found.st_mtime) > _WITHOUT_LOCK_SECONDS  # abs: the clock may be set back
     return False
-
-
-@contextmanager
-def stopping_unwinds() -> Iterator[None]:
-    """Context manager: signals that end the process first unwind it, like Ctrl-C, so that clean-up runs.
-
-    Signals that the program ignores or handles stay as they are. Only the main thread can change handlers;
-    other threads do nothing.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    told: list[int] = []
-
-    def stop(number: int, _: FrameType | None) -> None:
-        if not told:  # a second signal must not interrupt the clean-up
-            told.append(number)
-            raise KeyboardInterrupt
-
-    changed = [number for number in STOPPING if signal.getsignal(number) is signal.SIG_DFL]
-    for number in changed:
-        signal.signal(number, stop)
-    try:
-        yield
-    finally:
-        for number in changed:
-            signal.signal(number, signal.SIG_DFL)
-        if told:
-            os.kill(os.getpid(), told[0])

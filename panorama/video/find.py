@@ -22,7 +22,7 @@ VIDEO_SUFFIXES = frozenset(
     | {".ts", ".mts", ".m2ts", ".tp", ".trp", ".wmv", ".asf", ".3gp", ".3g2", ".ogv", ".vob", ".f4v", ".qt"}
     | {".mxf", ".dv", ".divx", ".rm", ".rmvb", ".wtv", ".tod", ".dav", ".m2p", ".mpe", ".nut"}
     | {".ivf", ".obu", ".y4m", ".m1v"}
-    | {".h264", ".264", ".h265", ".265", ".hevc", ".mjpeg", ".m2v"}  # streams without a container
+    | {".h264", ".264", ".h265", ".265", ".hevc", ".mjpeg", ".mjpg", ".m2v"}  # streams without a container
 )
 _ALBUM_DIGITS = 2
 """People, not cameras, name pictures with numbers of at most this many digits and nothing else. A folder of

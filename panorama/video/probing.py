@@ -61,6 +61,8 @@ ROUNDED_ASPECT = 0.03
 """Pixels this close to square are taken as square: rounding sides to 8 or 16 pixels causes such ratios. The
 ratio closest to square in a standard is 16:15.
 """
+MOTION_JPEG_SUFFIXES = frozenset({".mjpeg", ".mjpg"})
+"""Suffixes of JPEG pictures one after the other, without a container."""
 MOST_ASPECT = 4
 """A ratio beyond this is a damaged header: the most extreme pixels in use are 2.2 times as high as wide."""
 
@@ -123,7 +125,13 @@ def open_container(path: Path, unedited: bool = False) -> InputContainer:
     """
     options = OPEN_OPTIONS | {"ignore_editlist": "1"} if unedited else OPEN_OPTIONS
     # The prefix keeps a name with a colon from being read as a protocol.
-    return av.open(f"file:{path}", options=options, metadata_errors="replace")
+    name = f"file:{path}"
+    container = av.open(name, options=options, metadata_errors="replace")
+    if container.format.name == "jpeg_pipe" and path.suffix.lower() in MOTION_JPEG_SUFFIXES:
+        # FFmpeg looks at the first kilobytes alone, in which a large picture does not end.
+        container.close()
+        container = av.open(name, format="mjpeg", options=options, metadata_errors="replace")
+    return container
 
 
 def open_source(path: Path, threads: int) -> Source:

@@ -364,9 +364,11 @@ def remove_exemplars(place: Place, exemplar_ids: Iterable[int]) -> None:
     Raises:
         EntityError: one of these ids does not exist.
     """
-    pictures = []
+    pictures, removed = [], list(dict.fromkeys(exemplar_ids))
+    if not removed:
+        return  # a list of none changes nothing, and may come from who may only read
     with place.catalog.write() as tx:
-        for exemplar in dict.fromkeys(exemplar_ids):
+        for exemplar in removed:
             row = tx.row(_EXEMPLAR, exemplar=exemplar)
             if row is None:
                 raise EntityError(f"no exemplar {exemplar}. See: {command('entities')}")

@@ -19,11 +19,11 @@ JSON = (".json", "")
 OTHERS = frozenset(
     [
         ".3g2", ".3gp", ".asf", ".avi", ".dav", ".divx", ".dv", ".f4v", ".flv", ".gif", ".h264", ".264",
-        ".h265", ".265", ".hevc", ".ivf", ".m1v", ".m2p", ".m2ts", ".m2v", ".m4v", ".mjpeg", ".mkv", ".mov",
+        ".h265", ".265", ".hevc", ".ivf", ".m1v", ".m2p", ".m2ts", ".m2v", ".m4v", ".mjpeg", ".mjpg", ".mkv",
         ".mp4", ".mpe", ".mpeg", ".mpg", ".mts", ".mxf", ".nut", ".obu", ".ogv", ".qt", ".rm", ".rmvb",
         ".tod", ".tp", ".trp", ".ts", ".webm", ".wmv", ".wtv", ".y4m", ".avif", ".bmp", ".heic", ".heif",
         ".hif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp",
-        ".vob",
+        ".vob", ".mov",
         ".htm", ".html", ".safetensors", ".sqlite", ".toml",
     ]
 )  # fmt: skip

@@ -1,0 +1,72 @@
+"""Signals that end the program come in; they are raised, for clean-up, or wait for the end of a block."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+STOPPING = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that ask a process to end, besides Ctrl-C; it ends at once if it does not handle them."""
+
+
+@contextmanager
+def stopping_unwinds() -> Iterator[None]:
+    """Context manager: signals that end the process first unwind it, like Ctrl-C, so that clean-up runs.
+
+    Signals that the program ignores or handles stay as they are. Only the main thread can change handlers;
+    other threads do nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    told: list[int] = []
+
+    def stop(number: int, _: FrameType | None) -> None:
+        if not told:  # a second signal must not interrupt the clean-up
+            told.append(number)
+            raise KeyboardInterrupt
+
+    changed = [number for number in STOPPING if signal.getsignal(number) is signal.SIG_DFL]
+    for number in changed:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in changed:
+            signal.signal(number, signal.SIG_DFL)
+        if told:
+            os.kill(os.getpid(), told[0])
+
+
+def may_delay() -> bool:
+    """Whether this thread can delay Ctrl-C: the main thread, where Python handles the signal."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and signal.getsignal(signal.SIGINT) is not None
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Delay Ctrl-C until the block ends, and what else unwinds; other threads than the main one never see it.
+
+    For blocks of milliseconds, after which the caller knows what it has to take back.
+    """
+    if not may_delay():
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *STOPPING)}
+    # Signals that end the process at once need no delay: nothing is taken back then.
+    before = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in before:
+        signal.signal(number, lambda number, _frame: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for one in dict.fromkeys(came):
+            signal.raise_signal(one)

@@ -1,0 +1,89 @@
+"""A command that is told to end cleans up, and a block that must not be cut short is not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from fakes import Thing, start_panorama, write_film
+
+from panorama.stopping import stopping_unwinds, uninterrupted
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are sent")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_command_that_is_told_to_end_leaves_no_half_of_a_clip(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """A hidden file with the footage stayed in the user's folder for good."""
+    write_film(tmp_path / "a.mp4", [Thing("red", 100 * n, 100 * n + 90) for n in range(20)], frames=2000)
+    assert start_panorama("index", "a.mp4", cwd=tmp_path).wait(60) == 0
+    clips = tmp_path / "clips"
+    child = start_panorama("query", "SELECT tracks WHERE end_time > 0", "--clips", "clips", cwd=tmp_path)
+    deadline = time.monotonic() + 60
+    while not list(clips.glob(".*.part")):
+        assert child.poll() is None and time.monotonic() < deadline, child.communicate()
+        time.sleep(0.002)
+    child.send_signal(number)
+    child.communicate(timeout=60)
+    assert child.returncode == (130 if number == signal.SIGINT else -number)
+    assert not clips.exists(), "it was made for the clips, and there are none"
+
+
+def test_whoever_heeds_the_signal_is_not_disturbed() -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    try:
+        with stopping_unwinds():
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert heard == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_ctrl_c_within_a_block_is_raised_at_its_end() -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        signal.raise_signal(signal.SIGINT)
+        done.append("went on")
+    assert done == ["went on"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_other_threads_and_ignored_signals_stay_as_they_are() -> None:
+    seen = []
+
+    def within() -> None:
+        with uninterrupted():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=within)
+    thread.start()
+    thread.join()
+    assert seen == [signal.default_int_handler]
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_what_tells_the_program_to_end_waits_for_the_block_where_it_unwinds() -> None:
+    done = []
+    killed: list[int] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "kill", lambda process, number: killed.append(number))
+        with pytest.raises(KeyboardInterrupt), stopping_unwinds():
+            with uninterrupted():
+                signal.raise_signal(signal.SIGTERM)
+                done.append("went on")
+            done.append("never")
+    assert done == ["went on"] and killed == [signal.SIGTERM]
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
