@@ -78,7 +78,9 @@ def quick(**changes: object) -> Settings:
 
 
 def test_held_out_classes_are_a_fixed_quarter_or_more_of_the_footage_classes() -> None:
-    assert held_out("caltech101", "elephant") == held_out("caltech101", "elephant")
+    names = ("accordion", "airplanes", "anchor", "ant", "bass", "camera", "elephant")
+    # What ships has not seen these; another hash would judge it on what it learnt.
+    assert [name for name in names if held_out("caltech101", name)] == ["ant", "bass", "camera", "elephant"]
     shares = [np.mean([held_out("caltech101", f"class{i}") for i in range(2000)])]
     assert 0.25 <= shares[0] <= 0.35
 
