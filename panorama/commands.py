@@ -6,6 +6,7 @@ stands: without `--library` it would change another library than the one that wa
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,6 +52,15 @@ def command_of(verb: str, name: str, options: str = "", behind: str = "") -> str
     word = shell_word(name)
     words = [options, "--", word, behind] if name.startswith("-") else [word, behind, options]
     return " ".join([command(verb), *filter(None, words)])
+
+
+def alone(name: str) -> str:
+    """A pattern that only the video of this name fits: the name of a folder also means what lies in it."""
+    if glob.has_magic(name):
+        return glob.escape(name)
+    # Not the exclamation mark: [!] is no pattern.
+    last = max((place for place, one in enumerate(name) if one not in "!/"), default=None)
+    return name if last is None else f"{name[:last]}[{name[last]}]{name[last + 1 :]}"
 
 
 def _named_library() -> list[str]:

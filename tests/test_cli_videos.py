@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from clips import write_taken
 from fakes import Thing, write_film
 
 
@@ -272,3 +276,75 @@ def test_a_video_whose_name_begins_with_a_dash_is_removed_as_the_error_says(
     assert run("index", "--model", "color-bands", "--", "-x.mp4").status == 0
     assert run("remove", "-x.mp4").status == 2 and videos(run) == ["-x.mp4"]
     assert run("remove", "--", "-x.mp4").status == 0 and videos(run) == []
+
+
+def hybrid(run: Callable[..., Any], tmp_path: Path) -> None:
+    """A library with the pictures of a camera and its clips, hours behind them, and another film."""
+    for number in (1, 2, 3):
+        write_taken(tmp_path / "t" / "north" / f"IMG_{number:04d}.png", f"2026:03:01 09:00:0{number}")
+    for number in (1, 2):
+        clip = tmp_path / "t" / "north" / f"clip_20260301-1{number}0000.mp4"
+        write_film(clip, [Thing("red", number, 12)], frames=12)
+    write_film(tmp_path / "t" / "south_20260301-100000.mp4", [Thing("red", 0, 12)], frames=12)
+    assert run("index", "t", "--model", "color-bands", "--time-from", "name", "--timezone", "UTC").status == 0
+    assert run("clock", "nort[h]", "--time-from", "metadata").err.startswith("nort[h] matches 1 video\n")
+
+
+CLIPS = ["north/clip_20260301-110000.mp4", "north/clip_20260301-120000.mp4"]
+
+
+def starts(run: Callable[..., Any]) -> list[str]:
+    return [row["start_clock"][11:19] for row in run("clock", "--json").json]
+
+
+@pytest.mark.parametrize("folder", ["north", "north/", "t/north"])
+def test_the_clock_of_a_camera_is_put_right_for_its_pictures_and_its_clips(
+    run: Callable[..., Any], tmp_path: Path, folder: str
+) -> None:
+    """By its name, the folder meant its pictures alone, and with a slash the clips alone."""
+    hybrid(run, tmp_path)
+    assert starts(run) == ["09:00:01", "11:00:00", "12:00:00", "10:00:00"]
+    done = run("clock", folder, "--first-at", "2026-03-01 08:00:01")
+    assert "matches 3 videos\n" in done.err and done.err.endswith("3 videos changed\n")
+    assert starts(run) == ["08:00:01", "10:00:00", "11:00:00", "10:00:00"]
+
+
+@pytest.mark.parametrize("folder", ["north", "north/", "t/north"])
+def test_remove_takes_out_the_pictures_of_a_folder_with_its_clips_and_asks(
+    run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    """It asked nothing, took out the pictures and left the clips."""
+    hybrid(run, tmp_path)
+    asked = answer(monkeypatch, "y")
+    done = run("remove", folder)
+    assert done.status == 0 and len(asked) == 1 and "Remove 3 videos" in asked[0]
+    assert videos(run) == ["south_20260301-100000.mp4"]
+
+
+def test_a_pattern_names_the_pictures_of_a_folder_without_its_clips(
+    run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hybrid(run, tmp_path)
+    run("clock", "nort[h]", "--at", "2026-03-01 08:00:00")
+    assert starts(run) == ["08:00:00", "11:00:00", "12:00:00", "10:00:00"]
+    answer(monkeypatch, "y")
+    run("remove", "nort[h]")
+    assert videos(run) == [*CLIPS, "south_20260301-100000.mp4"]
+
+
+def test_a_command_that_is_advised_for_the_pictures_of_a_folder_leaves_its_clips_alone(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Of a folder whose name means more than the pictures, it would have set the time of the clips, too."""
+    hybrid(run, tmp_path)
+    run("clock", "nort[h]", "--at", "2026-03-01 08:00:00")
+    (tmp_path / "t" / "north" / "IMG_0001.png").unlink()
+    (advised,) = re.findall(r"if it still applies: panorama (.*)", run("index", "t").err)
+    assert run(*shlex.split(advised)).err.endswith("1 video changed\n")
+    assert starts(run) == ["08:00:00", "11:00:00", "12:00:00", "10:00:00"]
+    with sqlite3.connect(tmp_path / "panorama-library" / "catalog.sqlite") as catalog:
+        catalog.execute("UPDATE videos SET start_time_unix = 1e300 WHERE name = 'north'")
+        catalog.execute("UPDATE counters SET value = value + 1 WHERE name = 'data'")
+    (advised,) = re.findall(r"read again: panorama (.*)", run("clock").err)
+    assert run(*shlex.split(advised)).err.endswith("1 video changed\n")
+    assert [row["start_clock"] is None for row in run("clock", "--json").json] == [True, False, False, False]

@@ -11,6 +11,7 @@ import pytest
 
 from panorama.cameras import listed_videos
 from panorama.cameras.listed_videos import Meant, gone_from, meant, names_of
+from panorama.commands import alone
 from panorama.errors import UnknownVideo
 
 NAMES = ["gate/a.mp4", "gate/b.mkv", "gate/night/c.mp4", "gateway.mp4", "odd[1].mp4", "yard.mp4"]
@@ -92,7 +93,9 @@ def test_each_of_many_paths_is_compared_with_few_paths_of_the_library(
     assert len(compared) < 10 * len(paths)
 
 
-def test_paths_are_put_in_order_only_if_one_is_given_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_and_paths_are_put_in_order_only_if_a_folder_is_a_video_and_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Each command that names a video sorted the paths of all videos: most of its work at 100,000 videos."""
     put = []
 
@@ -104,9 +107,14 @@ def test_paths_are_put_in_order_only_if_one_is_given_and_once(monkeypatch: pytes
     monkeypatch.setattr(listed_videos, "sorted", counted, raising=False)
     listed = pa.table({"video": NAMES, "uri": [f"/archive/{name}" for name in NAMES]})
     assert [one.names for one in meant(NAMES, listed)] == [(name,) for name in NAMES]
+    assert [one.names for one in meant([f"/archive/{name}" for name in NAMES], listed)] == [
+        (name,) for name in NAMES
+    ]
     assert len(NAMES) not in put
-    meant([f"/archive/{name}" for name in NAMES], listed)
-    assert put.count(len(NAMES)) == 1
+    names = ["gate", *NAMES]
+    listed = pa.table({"video": names, "uri": [f"/archive/{name}" for name in names]})
+    assert {len(one.names) for one in meant(["gate", "/archive/gate"] * 4, listed)} == {4}
+    assert put.count(len(names)) == 2, "the names once, and the paths"
 
 
 def test_a_path_means_what_is_at_it_and_below_it_and_nothing_beside_it(tmp_path: Path) -> None:
@@ -116,6 +124,39 @@ def test_a_path_means_what_is_at_it_and_below_it_and_nothing_beside_it(tmp_path:
     told = {one.given: one.names for one in meant([str(place / name) for name in names], listed)}
     assert told.pop(str(place / "z")) == ("named z/2.mp4", "named z", "named z/1.mp4", "named z/n/3.mp4")
     assert told == {str(place / name): (f"named {name}",) for name in names if name != "z"}
+
+
+@pytest.mark.parametrize("indexed", ["", "traps"], ids=["the folder", "the one above"])
+def test_a_folder_that_is_a_video_means_the_same_by_name_and_by_path(
+    indexed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name meant its pictures alone, and with a slash behind it the clips beside them alone."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path.resolve() / "traps" / "north"
+    clips = ["1.mp4", "more/2.mp4"]
+    names = ["north", *(f"north/{clip}" if indexed else clip for clip in clips), "north0.mp4", "south.mp4"]
+    uris = [folder, *(folder / clip for clip in clips), *(folder.parent / name for name in names[3:])]
+    listed = pa.table({"video": names, "uri": list(map(str, uris))})
+    given = ["north", "north/", "traps/north", "traps/north/", "./traps/north"]
+    assert meant(given, listed) == [Meant(word, tuple(names[:3]), several=True) for word in given]
+
+
+def test_a_folder_with_nothing_but_pictures_is_one_video_also_with_a_slash_behind_it(tmp_path: Path) -> None:
+    (tmp_path / "traps" / "north").mkdir(parents=True)
+    listed = pa.table({"video": ["north"], "uri": [str(tmp_path.resolve() / "traps" / "north")]})
+    assert meant(["north", "north/"], listed) == [
+        Meant("north", ("north",), several=False),
+        Meant("north/", ("north",), several=False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["north", "a/north", "noon!", "no/!", "[1]", "odd[1]", "süd", "a-", "^", "no]"]
+)
+def test_a_pattern_means_the_pictures_of_a_folder_alone(name: str) -> None:
+    names = [name, f"{name}/1.mp4"]
+    listed = pa.table({"video": names, "uri": [f"/traps/{one}" for one in names]})
+    assert [one.names for one in meant([name, alone(name)], listed)] == [tuple(names), (name,)]
 
 
 def test_a_name_or_a_path_means_itself_also_where_it_could_be_a_pattern(listed: pa.Table) -> None:

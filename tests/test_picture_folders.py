@@ -95,18 +95,16 @@ def test_pictures_of_more_pixels_than_are_read_are_not_decoded(
         open_video(folder)
 
 
-def test_a_path_means_the_pictures_of_a_folder_and_the_clips_beside_them(tmp_path: Path) -> None:
-    """`remove FOLDER` took out the pictures alone, and asked nothing."""
+def test_a_folder_means_its_pictures_and_the_clips_beside_them_and_exact_names_do_not(tmp_path: Path) -> None:
+    """`remove FOLDER` took out the pictures alone, and asked nothing: by its path, later by its name."""
     hybrid(tmp_path / "traps" / "north")
     index(tmp_path / "library", [tmp_path / "traps"])
     with panorama.open(tmp_path / "library") as library:
-        listed = library.videos()
-    for given, names in (
-        ("north", ("north",)),
-        (str(tmp_path / "traps" / "north"), ("north", "north/IMG_0004.mp4")),
-    ):
-        (found,) = meant([given], listed)
-        assert (found.names, found.several) == (names, len(names) > 1)
+        for given in ("north", str(tmp_path / "traps" / "north")):
+            (found,) = meant([given], library.videos())
+            assert (found.names, found.several) == (("north", "north/IMG_0004.mp4"), True)
+        assert library.remove_videos(["north"]) == ["north"]
+        assert library.listed().column("video").to_pylist() == ["north/IMG_0004.mp4"]
 
 
 def test_a_lower_rate_still_looks_at_fewer_frames_of_a_film(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ class Picture:
         first: whether it is the first of several pictures in an animated file.
         inside_xyxy: its box in the picture as given, if a margin of one colour was cut off.
         seen: its place in a video of the library, if it is a crop of one.
+        told: remarks on it for users.
     """
 
     rgb: NDArray[np.uint8]
@@ -63,6 +64,7 @@ class Picture:
     first: bool = False
     inside_xyxy: tuple[int, int, int, int] | None = None
     seen: SeenAt | None = None
+    told: tuple[str, ...] = ()
 
 
 def read_pictures(given: Images, trim: bool = True) -> list[Picture]:

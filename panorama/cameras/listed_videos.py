@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path, PurePath
 
@@ -74,9 +75,10 @@ class Meant:
 def meant(videos: Sequence[str], listed: pa.Table) -> list[Meant]:
     """What names, paths, folders and patterns mean; each is taken as the first of these that fits.
 
-    A folder means everything below it. In a pattern, `*`, `?` and `[a-z]` stay within one part and `**` means
-    any number of folders, as for `index`. Folders and patterns are compared with names first, then with
-    paths. A pattern that fits no video means the folders that it fits.
+    A folder means everything below it, and itself if its pictures are a video, whether it is given by name or
+    by path. In a pattern, `*`, `?` and `[a-z]` stay within one part and `**` means any number of folders, as
+    for `index`. Folders and patterns are compared with names first, then with paths. A pattern that fits no
+    video means the folders that it fits.
 
     Args:
         listed: the columns video and uri of all videos.
@@ -86,32 +88,69 @@ def meant(videos: Sequence[str], listed: pa.Table) -> list[Meant]:
     """
     names = listed.column("video").to_pylist()
     uris = listed.column("uri").to_pylist()
-    known, place_of = set(names), {uri: place for place, uri in enumerate(uris)}
-    ordered: list[str] = []  # sorted only if a path is given: it takes longer than all else
+    by_name, by_uri = _Places(names), _Places(uris)
     found = []
     for given in videos:
-        real = os.path.realpath(given)
-        if composed(given) in known:
-            found.append(Meant(given, (composed(given),), several=False))
+        name = _named(given, by_name, by_uri, uris)
+        if name is not None:  # a folder of pictures is a video, but may also contain clips
+            place = by_name.of[name]
+            places = {place, *by_name.below(name), *by_uri.below(uris[place])}
+        elif (real := os.path.realpath(given)) in by_uri.of:
+            places = {by_uri.of[real], *by_uri.below(real)}
+        else:
+            of_several = _of_several(given, names, uris) if given else ()
+            if not of_several:
+                raise UnknownVideo(_unmet(given, names))
+            found.append(Meant(given, of_several, several=True))
             continue
-        if real in place_of:  # a folder of pictures is a video, but may also contain clips
-            ordered = ordered or sorted(uris)
-            places = sorted(place_of[uri] for uri in _within(real, ordered))
-            inside = tuple(names[place] for place in places)
-            found.append(Meant(given, inside, several=len(inside) > 1))
-            continue
-        of_several = _of_several(given, names, uris) if given else ()
-        if not of_several:
-            raise UnknownVideo(_unmet(given, names))
-        found.append(Meant(given, of_several, several=True))
+        found.append(Meant(given, tuple(names[place] for place in sorted(places)), several=len(places) > 1))
     return found
 
 
-def _within(path: str, ordered: Sequence[str]) -> list[str]:
-    """A path and all paths below it, among paths in order."""
-    itself = bisect_left(ordered, path)
-    first, last = bisect_left(ordered, f"{path}/"), bisect_left(ordered, f"{path}0")  # 0 comes after /
-    return [*ordered[itself : itself + 1], *ordered[first:last]]
+class _Places:
+    """Places in a list of names or paths: of each one, and of those below one.
+
+    Most names are of films, below which nothing lies. So all are put in order, which takes longer than all
+    else, only for the first name or path of a folder.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.of = {text: place for place, text in enumerate(texts)}
+
+    def below(self, path: str) -> list[int]:
+        """The places of what lies below a path at any depth."""
+        if path not in self._folders:
+            return []
+        first = bisect_left(self._ordered, f"{path}/")
+        last = bisect_left(self._ordered, f"{path}0")  # 0 comes after /
+        return [self.of[text] for text in self._ordered[first:last]]
+
+    @cached_property
+    def _folders(self) -> set[str]:
+        """All folders in which something lies, at any depth."""
+        folders: set[str] = set()
+        for folder in {text.rpartition("/")[0] for text in self.of}:
+            while folder and folder not in folders:
+                folders.add(folder)
+                folder = folder.rpartition("/")[0]
+        return folders
+
+    @cached_property
+    def _ordered(self) -> list[str]:
+        return sorted(self.of)
+
+
+def _named(given: str, by_name: _Places, by_uri: _Places, uris: Sequence[str]) -> str | None:
+    """The name of the video that a word names, with a / behind it if the video is a folder; None for none."""
+    name = composed(given)
+    if name in by_name.of:
+        return name
+    name = name.rstrip("/")
+    if name == composed(given) or name not in by_name.of:
+        return None
+    uri = uris[by_name.of[name]]
+    is_folder = by_name.below(name) or by_uri.below(uri) or os.path.isdir(uri)  # noqa: PTH112  may be no path
+    return name if is_folder else None
 
 
 def _of_several(given: str, names: Sequence[str], uris: Sequence[str]) -> tuple[str, ...]:

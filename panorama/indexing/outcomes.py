@@ -260,8 +260,9 @@ def forgotten(store: Store, by_hand: Mapping[str, Recorded]) -> tuple[str, ...]:
         if row.recorded.time_from == BY_HAND or unix is None or zone is None:
             continue  # the time stayed, for example because the video could not be decoded
         at = shown_time(unix, zone).removesuffix(f" {zone}")
+        word = store.word_for(row.name)
         told.append(
             f"{row.name}: the file holds something else now, so the time set by hand was removed;"
-            f" if it still applies: {command('clock', row.name, '--at', at, '--timezone', zone)}"
+            f" if it still applies: {command('clock', word, '--at', at, '--timezone', zone)}"
         )
     return tuple(told)

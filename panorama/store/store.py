@@ -186,6 +186,11 @@ class Store:
         with self._place.catalog.read() as tx:
             return recorded.listed(tx)
 
+    def word_for(self, name: str) -> str:
+        """What a command names one video by, and not what lies in its folder."""
+        with self._place.catalog.read() as tx:
+            return recorded.word_for(tx, name)
+
     def without_camera(self) -> list[tuple[str, str]]:
         """Name and uri of every video without a camera."""
         with self._place.catalog.read() as tx:

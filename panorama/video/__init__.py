@@ -11,7 +11,7 @@ from panorama.video.motion import MotionProposer
 from panorama.video.opening import open_video
 from panorama.video.pictures import COPY_SUFFIXES, DEFAULT_RATE, picture_names, pictures_in, spread
 from panorama.video.planes import scaled
-from panorama.video.reader import PassedFrame, VideoFrame, VideoReader
+from panorama.video.reader import Fit, PassedFrame, VideoFrame, VideoReader
 from panorama.video.recorded import picture_taken, recorded_at, was_set
 from panorama.video.stretch import StretchReader
 
@@ -21,6 +21,7 @@ __all__ = [
     "VIDEO_SUFFIXES",
     "ChangeGate",
     "FileMark",
+    "Fit",
     "Found",
     "FoundVideo",
     "GateResult",

@@ -26,6 +26,7 @@ from panorama.video.faults import Faults, about
 from panorama.video.planes import thinned
 from panorama.video.reader import (
     Box,
+    Fit,
     FrameTable,
     Picture,
     VideoFrame,
@@ -300,11 +301,12 @@ class PictureFolderReader(VideoReader):
                 report.note(f"{self._paths[pts].name} cannot be read as a picture")
                 continue
             width, height = self.info.width, self.info.height
-            report.fitted += bgr.shape[:2] != (height, width)
+            fit = _fit((bgr.shape[1], bgr.shape[0]), width, height)
+            report.fitted += fit is not None
             seconds = seconds_between(self._first, pts, self.info.time_base)
-            picture = ArrayPicture(_fitted(bgr, width, height), width, height)
+            picture = ArrayPicture(bgr if fit is None else _fitted(bgr, fit, width, height), width, height)
             taken = taken_at(data)
-            yield VideoFrame(index, pts, seconds, True, picture, _apart(before, taken))
+            yield VideoFrame(index, pts, seconds, True, picture, _apart(before, taken), fit)
             index, before = index + 1, taken
 
     def _seen(self, path: Path, data: bytes) -> NDArray[np.uint8] | None:
@@ -362,14 +364,17 @@ def _has_size(raw: NDArray[Any] | None, size: tuple[int, int]) -> bool:
     return raw is not None and (raw.shape[1], raw.shape[0]) == size
 
 
-def _fitted(bgr: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
-    """Scale a picture into the upper left corner of a frame, as large as fits; the rest is black."""
-    own_height, own_width = bgr.shape[:2]
-    if (own_width, own_height) == (width, height):
-        return bgr
-    factor = min(width / own_width, height / own_height)
-    size = max(1, round(own_width * factor)), max(1, round(own_height * factor))
-    how = cv2.INTER_AREA if factor < 1 else cv2.INTER_LINEAR
+def _fit(own: tuple[int, int], width: int, height: int) -> Fit | None:
+    """How a picture of this width and height lies in a frame, as large as fits; None if it has its size."""
+    if own == (width, height):
+        return None
+    factor = min(width / own[0], height / own[1])
+    return Fit(*own, *(max(1, round(side * factor)) for side in own))
+
+
+def _fitted(bgr: NDArray[np.uint8], fit: Fit, width: int, height: int) -> NDArray[np.uint8]:
+    """A frame with a picture scaled into its upper left corner; the rest is black."""
+    how = cv2.INTER_AREA if fit.width < fit.own_width or fit.height < fit.own_height else cv2.INTER_LINEAR
     frame = np.zeros((height, width, 3), np.uint8)
-    frame[: size[1], : size[0]] = cv2.resize(bgr, size, interpolation=how)
+    frame[: fit.height, : fit.width] = cv2.resize(bgr, (fit.width, fit.height), interpolation=how)
     return frame

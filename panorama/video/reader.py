@@ -54,6 +54,26 @@ class Picture(ABC):
 
 
 @dataclass(frozen=True, slots=True)
+class Fit:
+    """How a picture of another size than the frame lies in it: in the upper left corner; the rest is black.
+
+    Attributes:
+        own_width, own_height: of the picture as its file has it, upright.
+        width, height: of the picture in the frame.
+    """
+
+    own_width: int
+    own_height: int
+    width: int
+    height: int
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether pixels of the frame are not those of the file."""
+        return (self.own_width, self.own_height) != (self.width, self.height)
+
+
+@dataclass(frozen=True, slots=True)
 class VideoFrame:
     """One decoded frame.
 
@@ -64,6 +84,7 @@ class VideoFrame:
         is_keyframe: whether decoding can start here.
         picture: the pixels; callers use the methods below.
         begins_anew: whether it begins a new shot, because the picture was taken long after the one before.
+        fit: for a picture of a folder that has another size than the frame, how it lies in the frame.
     """
 
     index: int
@@ -72,6 +93,7 @@ class VideoFrame:
     is_keyframe: bool
     picture: Picture
     begins_anew: bool = False
+    fit: Fit | None = None
 
     @property
     def nbytes(self) -> int:

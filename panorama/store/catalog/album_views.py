@@ -146,7 +146,7 @@ def exemplar_of(row: Any) -> str:
     return f"the exemplar {row.exemplar_id} of {row.name!r}"
 
 
-def remove_it(row: Any) -> str:
+def remove_it(_: Transaction, row: Any) -> str:
     """The remedy for a damaged exemplar; row as in `exemplar_of`."""
     command = command_of("exemplars", row.name, f"--remove {row.exemplar_id}")
     return f"remove it ({command}) and register it again"

@@ -31,13 +31,14 @@ class Column(Generic[T]):
         name: table and column, for example 'zones.points'.
         read: decodes (key of the row, stored value); any exception of UNREADABLE means that it is invalid.
         row: names a row, given its key, for people.
-        mend: a remedy other than restoring a backup, given the row's key; None if there is none.
+        mend: a remedy other than restoring a backup, given the catalog and the row's key; None if there is
+            none.
     """
 
     name: str
     read: Callable[[Any, Any], T]
     row: Callable[[Any], str]
-    mend: Callable[[Any], str] | None = None
+    mend: Callable[[Transaction, Any], str] | None = None
 
     def of(self, tx: Transaction, keyed: Iterable[tuple[Any, Any]]) -> list[T]:
         """The decoded values of some rows, in order.
@@ -64,7 +65,7 @@ class Column(Generic[T]):
     def damage(self, tx: Transaction, key: Any, value: Any, wrong: object) -> LibraryDamaged:
         """The error for an invalid value; `wrong` says what is wrong with it."""
         held = f"{len(value)} bytes" if isinstance(value, bytes) else _short(repr(value))
-        mend = "" if self.mend is None else f", or {self.mend(key)}"
+        mend = "" if self.mend is None else f", or {self.mend(tx, key)}"
         return LibraryDamaged(
             f"{tx.path} is damaged: {self.name} of {self.row(key)} holds {held}: {_short(str(wrong), 120)};"
             f" put it back from a backup{mend}"

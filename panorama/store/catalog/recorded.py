@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from panorama.commands import command_of
+from panorama.commands import alone, command_of
 from panorama.errors import LibraryDamaged, UsageError, unknown
 from panorama.lines import shell_word
 from panorama.store.catalog.database import Transaction
@@ -34,6 +34,10 @@ _ROWS = f"{_COLUMNS} ORDER BY name"
 _NAMED = f"{_COLUMNS} WHERE name IN :names ORDER BY name"
 _LISTED = "SELECT name, uri, camera FROM videos ORDER BY name"
 _WITHOUT_CAMERA = "SELECT name, uri FROM videos WHERE camera = '' ORDER BY name"
+_HOLDS_OTHERS = """
+SELECT EXISTS (SELECT 1 FROM videos v JOIN videos o
+               ON instr(o.name, v.name || '/') = 1 OR instr(o.uri, v.uri || '/') = 1 WHERE v.name = :name)
+"""
 _FIRST, _LAST = (datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (2, 9998))
 _CLEAR = """
 UPDATE videos SET start_time_unix = NULL, time_zone = NULL, time_from = NULL, picture_offsets = NULL
@@ -165,15 +169,20 @@ def _zone(_: tuple[str, float], name: str | None) -> tzinfo:
         ) from exc
 
 
-def _same_moment(key: tuple[str, float]) -> str:
+def word_for(tx: Transaction, name: str) -> str:
+    """What a command names one video by, and not what lies in it: pictures and clips may share a folder."""
+    return alone(name) if tx.scalar(_HOLDS_OTHERS, name=name) else name
+
+
+def _same_moment(tx: Transaction, key: tuple[str, float]) -> str:
     video, start = key
     at = shell_word(f"{datetime.fromtimestamp(start, UTC):%Y-%m-%d %H:%M:%S.%f}")
-    moment = command_of("clock", video, f"--at {at} --timezone UTC")
+    moment = command_of("clock", word_for(tx, video), f"--at {at} --timezone UTC")
     return f"set another zone, with the same moment in UTC: {moment}"
 
 
-def _unknown_again(video: str) -> str:
-    unknown_again = command_of("clock", video, "--at ''")
+def _unknown_again(tx: Transaction, video: str) -> str:
+    unknown_again = command_of("clock", word_for(tx, video), "--at ''")
     return f"make the time unknown, after which it can be set or read again: {unknown_again}"
 
 

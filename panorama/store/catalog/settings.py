@@ -24,7 +24,7 @@ _VALUES = Column(
     "settings.value",
     lambda _, value: json.loads(value),
     lambda key: f"the key {key!r}",
-    lambda key: f"remove it, from Python: library.put_setting({key!r}, None)",
+    lambda _, key: f"remove it, from Python: library.put_setting({key!r}, None)",
 )
 _PUT_MODEL = """
 INSERT INTO models (hash, name, kind, dim, exits) VALUES (:hash, :name, :kind, :dim, :exits)

@@ -158,7 +158,7 @@ def _read(row: Any, points: str) -> Zone:
     return Zone(row.camera, row.name, row.kind, pairs)
 
 
-def _drop_it(row: Any) -> str:
+def _drop_it(_: Transaction, row: Any) -> str:
     # Name the camera even if it is EVERY_CAMERA: without, the command would drop other cameras' shapes too.
     return f"drop it: {command('zones', 'drop', f'--camera={row.camera}', '--', row.name)}"
 
