@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,21 @@ def test_what_is_in_every_picture_is_absent_at_no_time(
     run("register", "--album", write_album(tmp_path / "album", "red"))
     assert len(run("query", "SELECT moments WHERE entity = 'red'", "--json").json) == 2
     assert run("query", "SELECT moments WHERE NOT entity = 'red'", "--json").json == []
+
+
+def test_clips_tell_alarms_apart_in_the_night_when_clocks_are_put_back(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """By the clock, two alarms an hour apart were one, and one that went on when it was put back was two."""
+    begun = {"two": (600, 4230), "one": (3570, 3600)}  # UTC; the clock is put back at 3600
+    for folder, seconds in begun.items():
+        for number in range(12):
+            taken = datetime(2026, 10, 25) + timedelta(seconds=seconds[number // 6] + 5 * (number % 6))
+            shown = scene(number, [Thing("red", 0, 12)])
+            write_picture(tmp_path / folder / f"T_{taken:%Y%m%d-%H%M%S}.png", shown)
+    stamps = ("--time-from", "T_{utc:%Y%m%d-%H%M%S}", "--timezone", "Europe/Berlin")
+    run("index", *begun, "--model", "color-bands", *stamps)
+    run("register", "--album", write_album(tmp_path / "album", "red"))
+    run("query", "SELECT frames WHERE entity = 'red'", "--clips", "clips")
+    clips = sorted(path.stem for path in (tmp_path / "clips").iterdir())
+    assert clips == ["one-red-000000.00", "two-red-000000.00", "two-red-000001.20"]

@@ -13,7 +13,7 @@ from fakes import Thing, write_film
 import panorama
 from panorama.errors import QueryError, UsageError
 from panorama.shown.grid import LINE_HEIGHT
-from panorama.shown.hit_facts import HitFacts
+from panorama.shown.hit_facts import HitFacts, SeenPicture
 from panorama.shown.hits import Hit, hits_of
 
 
@@ -80,6 +80,18 @@ def test_captions_tell_the_time_of_day_where_it_is_known(library: panorama.Libra
     assert facts.clock([replace(hit, end_seconds=1.5)]) == "2026-03-01 23:59:59 - 23:59:59"
     assert facts.clock([replace(hit, end_seconds=3.0)]) == "2026-03-01 23:59:59 - 2026-03-02 00:00:01"
     assert facts.clock([replace(hit, video="b")]) == ""
+
+
+def test_a_hit_that_ends_as_it_begins_is_of_one_picture() -> None:
+    """The picture before it was named, too."""
+    facts = HitFacts(pictures={("a", number): SeenPicture(f"{number}.jpg", None) for number in range(9)})
+    for begin, end, names in (
+        (0.0, 0.0, "0.jpg"),
+        (1.0, 1.0, "5.jpg"),
+        (1.0, 1.2, "5.jpg"),
+        (1.0, 1.6, "5.jpg - 7.jpg"),
+    ):
+        assert facts.place(Hit("a", begin, "red", None, None, end_seconds=end)) == names
 
 
 def test_captions_tell_the_track_or_crop_that_register_takes(

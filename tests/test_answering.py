@@ -7,12 +7,13 @@ import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 from fakes import Thing, thing_picture, write_film
 
 import panorama
 from panorama.answering.answerer import Answering
-from panorama.errors import LibraryClosed, LibraryDamaged, ModelError, QueryError
+from panorama.errors import LibraryClosed, LibraryDamaged, ModelError, QueryError, UsageError
 from panorama.models import registry
 from panorama.models.color import ColorEmbedder
 from panorama.query.engine import Engine
@@ -373,3 +374,29 @@ def test_the_most_similar_ones_are_the_first_of_all(library, monkeypatch, target
             assert [row[:4] for row in found] == [row[:4] for row in expected]
             assert [row.similarity for row in found] == pytest.approx([row.similarity for row in expected])
     assert asked[-1].first == (len(every) + 2 if early else None)
+
+
+def test_vectors_come_in_the_order_in_which_their_crops_are_named(library, tmp_path):
+    write_film(tmp_path / "b.mp4", [Thing("blue", 0, 30)])
+    library.index(["b.mp4"])
+    crops = np.array([row[0] for row in library.query("SELECT crop_id FROM crops").fetchall()])
+    (first, last) = (library.vectors_of(crops[[place]], 1) for place in (0, -1))
+    assert abs(first - last).max() > 0.1
+    for order in (crops, crops[::-1]):
+        vectors = library.vectors_of(order, 1)
+        assert np.array_equal(vectors[[list(order).index(crops[0])]], first)
+        assert np.array_equal(vectors[[list(order).index(crops[-1])]], last)
+    with pytest.raises(UsageError, match="has exits 1 to 1, got 0"):
+        library.vectors_of(crops, 0)
+
+
+def test_answers_that_are_read_while_the_library_changes_leave_nothing_of_what_was(library, tmp_path):
+    counted = "SELECT count(*) FROM videos"
+    reading = library.query_each([counted, counted])
+    assert next(reading).fetchall() == [(1,)]
+    write_film(tmp_path / "b.mp4", [Thing("blue", 0, 30)])
+    library.index(["b.mp4"])
+    assert library.query(counted).fetchall() == [(2,)]
+    assert [answer.fetchall() for answer in reading] == [[(1,)]]
+    for _ in range(3):
+        assert library.query(counted).fetchall() == [(2,)]

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from clips import B_FRAMES, number_in, write_video
 
+from panorama.shown.hit_clips import _stretches
+from panorama.shown.hits import Hit
 from panorama.video import open_video
 from panorama.video.clip import write_clip
 
@@ -31,3 +33,9 @@ def test_frames_that_are_far_apart_are_all_in_the_clip_at_their_times(
     with av.open(str(tmp_path / "clip.mp4")) as container:
         ahead = [p.pts - p.dts for p in container.demux(video=0) if p.pts is not None and p.dts is not None]
     assert max(ahead) < 2**28  # players drop frames that are shown later than so
+
+
+def test_a_hit_within_a_longer_one_does_not_end_its_stretch() -> None:
+    spans = ((0.0, 10.0), (1.0, 2.0), (11.0, 12.0), (14.5, 15.0))
+    hits = [Hit("a.mp4", begin, "red", None, None, end_seconds=end) for begin, end in spans]
+    assert _stretches(hits, {}) == {("a.mp4", "red"): [hits[:3], hits[3:]]}

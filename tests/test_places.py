@@ -286,3 +286,22 @@ def test_tables_are_taken_over_while_a_query_opens_more_of_them(store: Store) ->
     index(store, "b.mp4")
     after = PlaceTables(store.snapshot(), before)
     assert len(before._open) > 1 and list(after._open) == [file]
+
+
+def test_shots_are_told_in_the_order_in_which_their_tracks_are_named(store: Store) -> None:
+    with store.begin_segment("a.mp4", "s") as writer:
+        begins, numbers = np.array([0, 10, 20, 30]), np.arange(60)
+        tracks = writer.pack(np.arange(1, 5))
+        writer.add_frames(numbers, numbers * 10, numbers / 10)
+        writer.add_tracks(
+            {
+                **{"track_id": tracks, "start_frame": begins, "end_frame": begins + 5},
+                **{"start_time": begins / 10, "end_time": begins / 10 + 0.5, "samples": np.ones(4, np.int64)},
+            }
+        )
+        writer.add_cuts([20, 10])
+        writer.commit(video_row("a.mp4", "a.mp4"))
+    tables = PlaceTables(store.snapshot())
+    for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 2, 1]):
+        found = tables.shots(tracks[order]) & 0xFFFFFFFF
+        assert found.tolist() == [[0, 1, 2, 2][track] for track in order]

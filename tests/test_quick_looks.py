@@ -12,8 +12,9 @@ from fakes import Thing, coloured_things, thing_picture, write_film, write_pictu
 
 import panorama
 from panorama import IngestSettings
-from panorama.answering.quick_looks import SETTING
+from panorama.answering.quick_looks import SETTING, note_quick_look
 from panorama.query.coarse import coarse_remark
+from panorama.store import Store
 
 Run = Callable[..., Ran]
 COARSE = "indexed by keyframes alone"
@@ -108,3 +109,10 @@ def test_what_is_noted_is_noted_once(library: panorama.Library) -> None:
         library.index(library.path.parent / "films", settings=IngestSettings(keyframes_only=True))
     assert library.snapshot().settings_version == version
     assert len(library.setting(SETTING)) == 1
+
+
+def test_all_settings_by_which_keyframes_were_looked_at_are_known(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "library") as store:
+        for look in ("first", "second", "first"):
+            note_quick_look(store, look)
+        assert store.setting(SETTING) == ["first", "second"]

@@ -11,7 +11,9 @@ from fakes import ColoredThings, Thing, write_film
 
 import panorama
 from panorama.cameras.recording_rule import RecordingRule
+from panorama.cameras.shared_cameras import shared_cameras
 from panorama.indexing.outcomes import Hooks
+from panorama.store import Recorded, RecordedRow
 
 FORMER, LATTER = (RecordingRule(zone="UTC", camera_from=text) for text in ("{camera}-*", "{camera}_*"))
 
@@ -59,6 +61,18 @@ def test_another_source_of_times_is_no_other_pattern_of_cameras(
     assert cameras(library)["b/theft.mp4"] == "cam7"
     assert library.date(recording=FORMER).changed == 3
     assert cameras(library) == {"b/theft.mp4": "b", "a/cam8_100.mp4": "a", "b/front-001.mp4": "front"}
+
+
+def test_a_camera_in_the_pattern_of_times_counts_again_when_it_is_named_again_for_one_video(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    """It did for all videos, and for one with any other pattern but that of the library."""
+    write_film(tmp_path / "rec" / "door_20260301-101500.mp4", [Thing("red", 0, 10)], frames=12)
+    pattern = RecordingRule("{camera}_%Y%m%d-%H%M%S", "UTC")
+    library.index(tmp_path / "rec", recording=pattern)
+    for part, camera in (("camera_from", "rec"), ("time_from", "door"), ("camera_from", "rec")):
+        library.date(["door_20260301-101500.mp4"], recording=pattern, parts=[part])
+        assert set(cameras(library).values()) == {camera}
 
 
 def test_a_pattern_of_an_index_that_is_interrupted_tells_the_cameras_of_all(
@@ -151,3 +165,13 @@ def test_cameras_that_differ_only_in_a_day_are_told(
     assert again is not None and not again.lines(), "told once"
     library.date(recording=RecordingRule(zone="UTC", camera_from=pattern))
     assert {cameras(library)[f"{place}.mp4"] for place in places} == {"gate"}
+
+
+def test_a_folder_that_holds_videos_of_before_is_no_new_one() -> None:
+    """What lies in two folders of one camera is told when a folder is new, not for each video in one."""
+    places = {"a.mp4": "/one/gate/a.mp4", "b.mp4": "/two/gate/b.mp4", "c.mp4": "/two/gate/c.mp4"}
+    recorded = Recorded(camera="gate")
+    rows = [RecordedRow(name, uri, "/", recorded, 1) for name, uri in places.items()]
+    assert shared_cameras(rows, fresh={"c.mp4"}) == ()
+    ((camera, folders),) = shared_cameras(rows, fresh={"b.mp4", "c.mp4"})
+    assert (camera, [folder.as_posix() for folder in folders]) == ("gate", ["/one/gate", "/two/gate"])

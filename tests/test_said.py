@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,7 +28,8 @@ from panorama.query.matching.said import Said
 from panorama.query.matching.scoring import DENIED, Sought, score_tracks
 from panorama.query.matching.track_rows import TrackRows
 from panorama.query.shorthands.terms import Contract
-from panorama.store.files.sorted_rows import BOX
+from panorama.store.catalog.seen import SeenPlaces
+from panorama.store.files.sorted_rows import BOX, SPAN
 from panorama.store.scenes import seen_tracks
 from panorama.store.scenes.seen_tracks import tracks_at
 
@@ -433,3 +435,23 @@ def test_a_track_is_where_it_is_between_its_samples_and_stands_before_and_after_
     boxes = seen_tracks.boxes_at(seconds, tracks, owners, samples)
     assert boxes[:, 0].tolist() == pytest.approx([10, 15, 40, 60, 5, 5, 0, 20], abs=1e-4)
     assert boxes[6].tolist() == [0, 0, 0, 0], "it has no sample"
+
+
+@pytest.mark.parametrize(
+    ("frame", "box", "found"), [(9, 0, -1), (10, 0, 7), (19, 0, 7), (20, 0, -1), (15, 9, 8)]
+)
+def test_a_place_is_that_of_the_track_that_was_there_then_and_fits_best(
+    frame: int, box: int, found: int
+) -> None:
+    """The frame of its end is the first without it."""
+    tracks = ids(7, 8) + (1 << 32)
+    spans, samples = np.zeros(2, SPAN), np.zeros(2, BOX)
+    spans["start_frame"], spans["end_frame"] = 10, 20
+    samples["x1"], samples["x2"], samples["y2"] = [0, 6], [20, 26], 20
+    tables = SimpleNamespace(
+        spans_in=lambda segments: (tracks, spans), samples=lambda wanted: (tracks, samples)
+    )
+    boxes = np.array([[box, 0, box + 20, 20]], np.float32)
+    seen = SeenPlaces(ids(1), np.ones(1, np.int32), ids(frame), np.zeros(1), boxes)
+    (track,) = tracks_at(tables, seen)
+    assert track == (found if found < 0 else tracks[found - 7])

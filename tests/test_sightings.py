@@ -279,3 +279,12 @@ def test_a_damaged_value_is_no_answer(library, passes):
         tx.run("UPDATE sightings_cache SET value = :value", value=b"PK\x03\x04 damaged")
     assert again(library) == found
     assert len(passes) == 2
+
+
+def test_when_the_newest_video_is_removed_the_others_are_answered(library, tmp_path):
+    found = library.query(RED).fetchall()
+    write_film(tmp_path / "b.mp4", [Thing("red", 0, 20)])
+    library.index(["b.mp4"])
+    assert len(library.query(RED).fetchall()) > len(found)
+    library.remove_videos("b.mp4")
+    assert library.query(RED).fetchall() == again(library) == found

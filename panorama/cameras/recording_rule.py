@@ -217,6 +217,9 @@ class Naming:
                 source != FOLDER or by_time == bool(kept.naming_cameras)
             )
             own = replace(own, camera_from=None if self.for_all or is_kept else source)
+        is_own = "time_from" in self.parts and not self.for_all
+        if is_own and own.camera_from == FOLDER and "{camera}" in self.rule.time_from:
+            own = replace(own, time_from=self.rule.time_from)  # as the library's it would lose its {camera}
         return own
 
 

@@ -87,7 +87,9 @@ class HitFacts:
 def _numbers(hit: Hit) -> tuple[int, int]:
     """The first and the last picture that a hit would cover in a folder of pictures."""
     first = round(hit.time_seconds * PICTURES_PER_SECOND)
-    return first, first if hit.end_seconds is None else round(hit.end_seconds * PICTURES_PER_SECOND) - 1
+    if hit.end_seconds is None:
+        return first, first
+    return first, max(first, round(hit.end_seconds * PICTURES_PER_SECOND) - 1)
 
 
 def _ends(hits: Sequence[Hit]) -> tuple[float, float]:

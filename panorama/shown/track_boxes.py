@@ -6,13 +6,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
-from panorama.frames import ALARM_SECONDS
+from panorama.frames import PICTURES_PER_SECOND
+from panorama.store.catalog.picture_clocks import KEY_BITS
 from panorama.store.files.schema import BEST_FIRST
 
 if TYPE_CHECKING:
     from panorama.library import Library
+    from panorama.store import Snapshot
 
 Box = tuple[float, float, float, float]
 
@@ -25,12 +28,6 @@ _FRAMES = """
 SELECT DISTINCT video, frame, pts, time FROM frames
 WHERE list_contains(?, video) AND frame BETWEEN ? AND ? AND list_contains(?, frame)
 """
-_ALARMS = f"""
-SELECT video, time FROM (
-    SELECT video, time, epoch(clock - lag(clock) OVER (PARTITION BY video ORDER BY frame)) AS apart
-    FROM frames WHERE picture IS NOT NULL AND clock IS NOT NULL AND list_contains(?, video))
-WHERE apart IS NULL OR abs(apart) > {ALARM_SECONDS} ORDER BY video, time
-"""
 
 
 class TrackBoxes:
@@ -38,15 +35,19 @@ class TrackBoxes:
 
     Args:
         query: answers SQL with parameters, as `Library.query` does.
+        snapshot: the library's, for its alarms; None to know of none.
     """
 
-    def __init__(self, query: Callable[[str, Sequence[Any]], pa.Table]) -> None:
+    def __init__(
+        self, query: Callable[[str, Sequence[Any]], pa.Table], snapshot: Snapshot | None = None
+    ) -> None:
         self._query = query
+        self._snapshot = snapshot
 
     @classmethod
     def of(cls, library: Library) -> TrackBoxes:
         """The boxes and timestamps of one library."""
-        return cls(lambda sql, values: library.query(sql, values).arrow())
+        return cls(lambda sql, values: library.query(sql, values).arrow(), library.snapshot())
 
     def views(self, track_ids: Iterable[int]) -> Mapping[int, tuple[int, Box]]:
         """Frame and box of the best crop of each track; unknown tracks are left out."""
@@ -73,9 +74,18 @@ class TrackBoxes:
 
     def alarms(self, videos: Iterable[str]) -> dict[str, list[float]]:
         """When each alarm begins, in seconds of its video; only pictures of known time have any."""
-        begun: dict[str, list[float]] = defaultdict(list)
-        for row in self._query(_ALARMS, [sorted(set(videos))]).to_pylist():
-            begun[row["video"]].append(row["time"])
+        begun: dict[str, list[float]] = {}
+        if self._snapshot is None:
+            return begun
+        clocks, listed = self._snapshot.picture_clocks, self._snapshot.videos
+        keys, alarms = (clocks.column(name).to_numpy() for name in ("key", "alarm"))
+        firsts = zip(*(listed.column(name).to_pylist() for name in ("video", "clock_key")), strict=True)
+        wanted = set(videos)
+        for video, first in firsts:
+            if first is not None and video in wanted:
+                start, stop = np.searchsorted(keys, [first, first + (1 << KEY_BITS)])
+                begins = np.flatnonzero(np.diff(alarms[start:stop], prepend=-1))
+                begun[video] = (begins / PICTURES_PER_SECOND).tolist()
         return begun
 
     def _frames(self, frames: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Mapping[str, Any]]:
