@@ -185,7 +185,7 @@ class Binder:
 
         In parentheses with an entity, and beside other parts, it concerns the view of that entity.
         """
-        if self._query.target != "moments" or leaf.columns <= VIDEO_COLUMNS:
+        if self._query.target != "moments" or (leaf.columns <= VIDEO_COLUMNS and not leaf.by_chance):
             return False
         of_view = leaf.columns <= VIEW_COLUMNS | VIDEO_COLUMNS
         return scope.negated or (scope.accompanied and of_view)
