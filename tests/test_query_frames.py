@@ -186,6 +186,26 @@ def test_what_may_match_something_is_counted_where_nothing_is_asked_for(
     assert engine.query(f"SELECT {target} WHERE {condition}").uncertain == undecided
 
 
+@pytest.mark.parametrize("target", ["frames", "tracks", "crops", "moments"])
+@pytest.mark.parametrize(
+    ("condition", "undecided"),
+    [
+        ("entity <> ALL(['dog'])", 0),
+        ("(entity, video) IN (('dog', 'yard.mp4'))", 0),
+        ("(entity, video) IN (('dog', 'gate-1.mp4'))", 2),
+        ("entity || camera = 'dogyard'", 0),
+        ("entity || camera = 'doggate'", 2),
+        ("(entity = 'dog' AND camera = 'yard') OR entity = 'red-van'", 0),
+        ("(entity = 'dog' AND camera = 'gate') OR entity = 'red-van'", 2),
+    ],
+)
+def test_what_is_of_an_excluded_entity_or_video_is_not_counted_as_undecided(
+    engine: Engine, target: str, condition: str, undecided: int
+) -> None:
+    found = engine.query(f"SELECT {target} WHERE {condition}")
+    assert (found.uncertain, found.uncertain_of) == (undecided, ("dog",) if undecided else ())
+
+
 @pytest.mark.parametrize(
     ("condition", "keep"),
     [

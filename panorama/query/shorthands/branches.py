@@ -220,7 +220,7 @@ class Binder:
         if (names := pair_of(leaf)) is not None:
             pair = Pair(*names, leaf.text)
             return Seen("known", tuple(sorted(set(names))), scope.conditions, scope.finals, pair)
-        if leaf.columns != {"entity"} or leaf.calls or leaf.reach > Reach.LIBRARY:
+        if leaf.columns != {"entity"} or leaf.reach > Reach.LIBRARY:
             conditions = (*scope.conditions, leaf)
             return Seen("known", self._query.entities, conditions, scope.finals)
         node = leaf.node
