@@ -379,6 +379,11 @@ def test_not_of_an_entity_in_some_videos_is_the_rest_of_the_time_with_no_entity(
     assert found == {(r["video"], r["entity"]) for r in rows} | {("yard.mp4", "dog")}
 
 
+def test_the_explanation_tells_all_time_where_nothing_is_looked_for(engine: Engine) -> None:
+    told = engine.query("EXPLAIN SELECT moments WHERE NOT (entity = 'dog' AND camera = 'gate')").fetchall()
+    assert [row[0] for row in told[1:3]] == ["  all time; where: NOT (camera = 'gate')", "  not seen: dog"]
+
+
 def test_a_condition_on_the_video_with_no_entity_asks_for_all_entities(engine: Engine) -> None:
     for condition in ("camera = 'yard'", "NOT camera <> 'yard'", "NOT (camera = 'x' OR video <> 'yard.mp4')"):
         assert spans(engine, f"SELECT moments WHERE {condition}") == [(0.3, 2.3, "dog"), (0.3, 2.3, "it's")]
