@@ -170,6 +170,22 @@ def test_the_largest_whole_numbers_are_what_they_are(engine: Engine) -> None:
     assert [engine.query("SELECT ? AS v", [end])[0].v for end in ends] == ends
 
 
+@pytest.mark.parametrize("value", ["{}::UHUGEINT", "[NULL, {{'n': {}::UHUGEINT}}]", "MAP{{1: {}::UHUGEINT}}"])
+def test_arrow_has_the_largest_whole_numbers_as_they_are_or_refuses_them(engine: Engine, value: str) -> None:
+    """They were negative there, too."""
+    told = (
+        r"column 'v' holds a UHUGEINT of 128 bits, .* negative number; return its text, CAST\(v AS VARCHAR\)"
+    )
+    for number in (1 << 127, (1 << 128) - 1):
+        result = engine.query(f"SELECT unnest([NULL, {value.format(number)}]) AS v")
+        with pytest.raises(QueryError, match=told):
+            result.arrow()
+        assert str(number) in result.to_csv()
+    largest = (1 << 127) - 1
+    result = engine.query(f"SELECT unnest([NULL, {value.format(largest)}]) AS v")
+    assert f"Decimal('{largest}')" in str(result.arrow()["v"].to_pylist())
+
+
 def test_a_time_of_numpy_that_python_has_not_is_refused(engine: Engine) -> None:
     """It came as a number of microseconds."""
     for given in (np.datetime64("290000-01-01"), np.array(["2026-03-01", "-0044-03-15"], "M8[D]")):

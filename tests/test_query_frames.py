@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import duckdb
 import pytest
 from query_samples import (
     ENTITIES,
@@ -16,6 +17,7 @@ from query_samples import (
 )
 
 from panorama.query.engine import Engine
+from panorama.query.text.chance import VOLATILE
 
 FRAME_COLUMNS = ["video", "frame", "time", "entity", "score", "track_id", "x1", "y1", "x2", "y2"]
 FRAME_TYPES = ["VARCHAR", "BIGINT", "DOUBLE", "VARCHAR", "DOUBLE", "BIGINT", *["DOUBLE"] * 4]
@@ -182,6 +184,26 @@ def test_what_may_match_something_is_counted_where_nothing_is_asked_for(
     if target == "frames" and "time" in condition:
         condition = condition.replace("4.5", "3.5")  # frames reach a second beyond the samples
     assert engine.query(f"SELECT {target} WHERE {condition}").uncertain == undecided
+
+
+@pytest.mark.parametrize("target", ["frames", "tracks", "crops", "moments"])
+@pytest.mark.parametrize(
+    ("condition", "undecided"),
+    [
+        ("entity <> ALL(['dog'])", 0),
+        ("(entity, video) IN (('dog', 'yard.mp4'))", 0),
+        ("(entity, video) IN (('dog', 'gate-1.mp4'))", 2),
+        ("entity || camera = 'dogyard'", 0),
+        ("entity || camera = 'doggate'", 2),
+        ("(entity = 'dog' AND camera = 'yard') OR entity = 'red-van'", 0),
+        ("(entity = 'dog' AND camera = 'gate') OR entity = 'red-van'", 2),
+    ],
+)
+def test_what_is_of_an_excluded_entity_or_video_is_not_counted_as_undecided(
+    engine: Engine, target: str, condition: str, undecided: int
+) -> None:
+    found = engine.query(f"SELECT {target} WHERE {condition}")
+    assert (found.uncertain, found.uncertain_of) == (undecided, ("dog",) if undecided else ())
 
 
 @pytest.mark.parametrize(
@@ -399,3 +421,63 @@ def test_any_nesting_of_conditions_agrees_with_the_definition(engine: Engine, se
     sql = f"SELECT frames WHERE {as_sql(condition)}"
     found = [(r["video"], r["frame"], r["entity"], r["track_id"]) for r in engine.query(sql)]
     assert found == sorted(expected, key=lambda row: tuple(str(v) if v is None else v for v in row[:2])), sql
+
+
+HALF = "random() < 0.5"
+"""Of 12 draws of 125 rows or more, between 0.4 and 0.6 hold, but for once in a hundred million times."""
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        HALF,
+        f"entity = 'red-van' AND {HALF}",
+        "entity = 'red-van' AND NOT random() >= 0.5",
+        "entity = 'red-van' AND length(camera) * 0 + random() < 0.5",
+        "entity = 'red-van' AND score * 0 + random() < 0.5",
+        f"entity = 'red-van' AND entity LIKE 'red%' AND {HALF}",
+        f"(entity = 'red-van' OR NOT entity = 'dog') AND {HALF}",
+        f"((entity = 'red-van' AND x1 > 0) OR (entity = 'red-van' AND y1 > 0)) AND {HALF}",
+    ],
+)
+def test_chance_decides_row_by_row_and_once(engine: Engine, condition: str) -> None:
+    """It decided about whole videos, twice, or about tracks; and twice where two alternatives have a row."""
+    sql = f"SELECT frames WHERE {condition}"
+    every = engine.query(sql.replace("random()", "0.25" if "NOT random" not in sql else "0")).fetchall()
+    drawn = [engine.query(sql).fetchall() for _ in range(12)]
+    assert 0.4 < sum(map(len, drawn)) / (12 * len(every)) < 0.6
+    places = {(row["video"], row["track_id"]) for row in every}
+    assert all({(row["video"], row["track_id"]) for row in rows} == places for rows in drawn)
+    assert len(engine.query(f"{sql} LIMIT 9").fetchall()) == 9
+
+
+@pytest.mark.parametrize("target", ["tracks", "crops", "moments"])
+@pytest.mark.parametrize("asked", ["", "entity LIKE '%' AND ", "NOT entity = 'dog' AND "])
+def test_chance_decides_once_about_rows_of_any_target(engine: Engine, target: str, asked: str) -> None:
+    every = len(engine.query(f"SELECT {target} WHERE {asked} 0 < 1").fetchall())
+    drawn = [
+        len(engine.query(f"SELECT {target} WHERE {asked}{HALF}").fetchall()) for _ in range(600 // every)
+    ]
+    assert 0.4 < sum(drawn) / (len(drawn) * every) < 0.6
+
+
+def test_not_of_an_entity_by_chance_leaves_its_other_rows(engine: Engine) -> None:
+    without = engine.query("SELECT frames WHERE NOT entity = 'red-van'").fetchall()
+    rows = engine.query(f"SELECT frames WHERE NOT (entity = 'red-van' AND {HALF})").fetchall()
+    assert {row[:3] for row in without} < {row[:3] for row in rows}
+
+
+def test_a_similarity_beside_chance_is_there_in_every_row(engine: Engine) -> None:
+    like = f"similarity({TRACKS[0].crop_id})"
+    for sql in (
+        f"SELECT {like} FROM crops WHERE {HALF}",
+        f"SELECT similarity FROM (SELECT tracks WHERE {HALF} ORDER BY {like} DESC LIMIT 3)",
+    ):
+        rows = [row for _ in range(5) for row in engine.query(sql).fetchall()]
+        assert rows and all(value is not None for (value,) in rows)
+
+
+def test_the_functions_of_chance_are_those_that_duckdb_calls_volatile() -> None:
+    sql = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability = 'VOLATILE'"
+    with duckdb.connect() as connection:
+        assert {name for (name,) in connection.execute(sql).fetchall()} <= VOLATILE

@@ -15,6 +15,7 @@ from query_samples import (
     Track,
     make_engine,
     make_library,
+    rectangle,
 )
 
 from panorama.errors import QueryError
@@ -297,6 +298,32 @@ def test_moments_and_tracks_of_a_pair_are_the_time_that_it_holds(engine: Engine)
         assert names == {"red-van", "blue-van"}, (video, frame, track_id)
     rows = engine.query("SELECT tracks WHERE left_of('red-van', 'blue-van')").fetchall()
     assert {(r["video"], r["track_id"]) for r in rows} == {(v, t) for v, _, t in held}
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("(inside('early') OR inside('late'))", True),
+        ("NOT inside('elsewhere')", True),
+        ("NOT inside('early')", False),
+        ("NOT (inside('early') AND inside('late'))", True),
+        ("NOT (inside('early') OR inside('late'))", False),
+        ("crosses('early', 'out')", False),  # the first one only
+        ("(crosses('early', 'out') OR crosses('late', 'in'))", True),
+    ],
+)
+def test_tracks_of_a_pair_are_inside_at_any_time_not_only_together(
+    tmp_path: Path, asked: str, found: bool
+) -> None:
+    """Only the frames in which two are together were looked at, here 18 to 27 of each one's longer way."""
+    tables = make_library(tmp_path)
+    places = {"early": (27, 33), "late": (60, 75), "elsewhere": (200, 210)}
+    zones = tuple(Zone("", name, "zone", rectangle(*place)) for name, place in places.items())
+    engine, _ = make_engine(type(tables)(tables.videos, tables.files, tables.entities, zones))
+    sql = f"SELECT tracks WHERE left_of('red-van', 'blue-van') AND {asked} AND video = 'gate-1.mp4'"
+    rows = [(row["entity"], row["track_id"]) for row in engine.query(sql)]
+    both = [("red-van", TRACKS[0].track_id), ("blue-van", TRACKS[1].track_id)]
+    assert rows == (both if found else [])
 
 
 def test_plain_sql_asks_boxes_of_any_relation(engine: Engine) -> None:

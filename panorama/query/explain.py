@@ -125,6 +125,8 @@ def query_lines(query: Query) -> list[str]:
         parts += [f"not seen: {_seen_text(item)}" for item in branch.unseen]
         parts += [_chain_text(chain) for chain in branch.sequences]
         parts += [f"no {_chain_text(chain)}" for chain in branch.unsequenced]
+        if branch.rest and not parts:
+            parts.append("all time")
         parts += [f"where: {leaf.text}" for leaf in branch.where]
         lines.append(f"  {'; '.join(parts) or 'every row'}")
     pushed = [leaf.text for leaf in query.shared]

@@ -25,11 +25,12 @@ from panorama.query.handed.shapes import touching
 from panorama.query.matching.matches import ACCEPTED, UNCERTAIN, Keep, Matcher, Matches, MatchRequest
 from panorama.query.shorthands.clock import MARGIN_SECONDS
 from panorama.query.shorthands.clock_sql import VIDEO_CLOCK, joined_pictures, span_of
-from panorama.query.shorthands.conditions import Bounds
+from panorama.query.shorthands.conditions import Bounds, Leaf, Reach
 from panorama.query.shorthands.plan import (
     MATCH_COLUMNS,
     OVERLAP_TARGETS,
     ROW_COLUMNS,
+    VIDEO_COLUMNS,
     Branch,
     Query,
     Seen,
@@ -40,6 +41,7 @@ from panorama.query.shorthands.shorthand import constant
 from panorama.query.sql.compile import compile_query
 from panorama.query.sql.plain_scope import Need
 from panorama.query.sql.rewritten import Rewritten, SimilarityCall
+from panorama.store.files.schema import segment_of
 
 _AMONG = "_panorama_among"
 """Table of the tracks that a condition is checked on, if these are known."""
@@ -142,11 +144,13 @@ def counted_undecided(
     undecided = matches[matches.band == UNCERTAIN]
     counted = np.zeros(len(undecided), np.bool_)
     for branch in query.branches:
-        names = {name for seen in branch.every_seen() if seen.calibrated for name in seen.names}
-        looked_for = [i for i, name in enumerate(undecided.entities) if name in names]
-        here = np.isin(undecided.entity_index, looked_for)
+        here = np.zeros(len(undecided), np.bool_)
+        for seen in branch.every_seen():
+            if seen.calibrated and not here.all():
+                here |= _looked_for(seen, undecided, cursor)
         if any(seen.calibrated and seen.source == "unknown" for seen in branch.every_seen()):
             here |= ~np.isin(undecided.track_id, matches.track_id[matches.band == ACCEPTED])
+        here &= _of_match(branch.where, here, undecided, cursor)
         if branch.times and here.any():
             if tracks is None:
                 give_tracks(cursor, _AMONG, np.unique(undecided.track_id), matcher)
@@ -165,6 +169,46 @@ def counted_undecided(
                 here &= np.isin(undecided.track_id, left)
         counted |= here
     return undecided[counted]
+
+
+def _looked_for(seen: Seen, undecided: Matches, cursor: duckdb.DuckDBPyConnection) -> NDArray[np.bool_]:
+    """Which undecided matches one thing looked for would accept, by their entity and their video."""
+    named = [i for i, name in enumerate(undecided.entities) if name in seen.names]
+    found = np.isin(undecided.entity_index, named)
+    return found & _of_match(seen.conditions, found, undecided, cursor)
+
+
+_PAIRS = f"""
+SELECT DISTINCT _pair FROM (
+    SELECT p.entity, v.video, v.camera, v.uri, v.duration, p._pair
+    FROM (SELECT unnest(?) AS entity, unnest(?) AS segment, unnest(?) AS _pair) p
+    JOIN {SCHEMA}.videos v ON v.segment = p.segment
+) WHERE {{asked}}
+"""
+_OF_MATCH = VIDEO_COLUMNS | {"entity"}
+
+
+def _of_match(
+    leaves: Sequence[Leaf], among: NDArray[np.bool_], undecided: Matches, cursor: duckdb.DuckDBPyConnection
+) -> NDArray[np.bool_]:
+    """Which undecided matches satisfy the conditions on their entity and video; others are not asked.
+
+    Args:
+        among: the matches that matter.
+    """
+    texts = [f"({leaf.text})" for leaf in leaves if leaf.columns <= _OF_MATCH and leaf.reach <= Reach.LIBRARY]
+    passed = np.ones(len(undecided), np.bool_)
+    if not texts or not among.any():
+        return passed
+    segments = segment_of(undecided.track_id)
+    keys = np.stack([undecided.entity_index.astype(np.int64), segments.astype(np.int64)], axis=1)
+    pairs, of_match = np.unique(keys, axis=0, return_inverse=True)
+    names = [undecided.entities[i] for i in pairs[:, 0]]
+    with suppress(duckdb.Error):  # the statement itself will report the error in its condition
+        sql = _PAIRS.format(asked=" AND ".join(texts))
+        given = [names, pairs[:, 1].tolist(), list(range(len(pairs)))]
+        passed = np.isin(of_match.reshape(-1), cursor.execute(sql, given).fetchnumpy()["_pair"])
+    return passed
 
 
 _CLOCKS = span_of("_clock", "v.start_clock", "t.start_time", "t.end_time")

@@ -5,9 +5,9 @@ They know fewer types than DuckDB: durations instead of INTERVALs, integers of 6
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -115,35 +115,54 @@ def plain_table(table: pa.Table, types: Sequence[str]) -> pa.Table:
     Raises:
         QueryError: a column holds values that they have no type for.
     """
+    return _changed(table, types, _PLAIN)
+
+
+def check_signs(table: pa.Table, types: Sequence[str]) -> None:
+    """Refuse what Arrow itself would give another number for.
+
+    Raises:
+        QueryError: a column holds a UHUGEINT of 128 bits, which Arrow reads as a negative number.
+    """
+    _changed(table, types, {"UHUGEINT": _not_negative})
+
+
+_Changes: TypeAlias = Mapping[str, Callable[[pa.Array, str], pa.Array]]
+
+
+def _changed(table: pa.Table, types: Sequence[str], changes: _Changes) -> pa.Table:
+    """The table with the values of some types changed, at any depth, by functions by type name."""
     for i, (name, duckdb_type) in enumerate(zip(table.column_names, types, strict=True)):
-        if not any(other in duckdb_type for other in _PLAIN):
+        if not any(other in duckdb_type for other in changes):
             continue
         kind, column = kind_of(duckdb_type), table.column(i)
-        if kind.holds(_PLAIN):
+        if kind.holds(changes):
+            array = pa.concat_arrays(column.chunks or [pa.array([], column.type)])
             try:
-                made = _plain(pa.concat_arrays(column.chunks or [pa.array([], column.type)]), kind)
+                made = _made(array, kind, changes)
             except _NoTypeError as exc:
                 raise _lacks(name, str(exc)) from exc
             table = table.set_column(i, name, made)
     return table
 
 
-def _plain(array: pa.Array, kind: Kind) -> pa.Array:
-    """The same values (N,) in types that files and data frames have."""
-    if kind.name in _PLAIN:
-        return _PLAIN[kind.name](array, kind.name)
-    if not kind.holds(_PLAIN):
+def _made(array: pa.Array, kind: Kind, changes: _Changes) -> pa.Array:
+    """The values (N,) of a type, changed."""
+    if kind.name in changes:
+        return changes[kind.name](array, kind.name)
+    if not kind.holds(changes):
         return array
     if kind.name == "MAP":
-        keys, items = map(_plain, (array.keys, array.items), kind.inner)
+        both = zip((array.keys, array.items), kind.inner, strict=True)
+        keys, items = (_made(part, one, changes) for part, one in both)
         return pa.MapArray.from_arrays(_offsets(array), keys, items)
     if kind.name == "LIST":
-        return type(array).from_arrays(_offsets(array), _plain(array.values, kind.inner[0]))
+        return type(array).from_arrays(_offsets(array), _made(array.values, kind.inner[0], changes))
     if kind.name == "ARRAY":
         size = array.type.list_size
-        values = array.values.slice(array.offset * size, len(array) * size)
-        return pa.FixedSizeListArray.from_arrays(_plain(values, kind.inner[0]), size, mask=array.is_null())
-    parts = [_plain(part, one) for part, one in zip(array.flatten(), kind.inner, strict=True)]
+        values = _made(array.values.slice(array.offset * size, len(array) * size), kind.inner[0], changes)
+        return pa.FixedSizeListArray.from_arrays(values, size, mask=array.is_null())
+    parts = [_made(part, one, changes) for part, one in zip(array.flatten(), kind.inner, strict=True)]
     names = [field.name for field in array.type]
     return pa.StructArray.from_arrays(parts, names=names, mask=array.is_null())
 
@@ -185,6 +204,13 @@ def _whole(array: pa.Array, name: str) -> pa.Array:
         raise _NoTypeError(
             f"a whole number of more than the {_LARGEST.precision} digits that files and data frames can hold"
         ) from exc
+
+
+def _not_negative(array: pa.Array, name: str) -> pa.Array:
+    least = pc.min(array).as_py()
+    if least is not None and least < 0:
+        raise _NoTypeError(f"a {name} of 128 bits, which Arrow would read as a negative number")
+    return array
 
 
 def _refused(array: pa.Array, name: str) -> pa.Array:

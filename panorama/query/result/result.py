@@ -12,7 +12,14 @@ import pyarrow as pa
 from panorama.arguments import checked
 from panorama.errors import MissingExtra, UsageError
 from panorama.lines import cells, counted, padded
-from panorama.query.result.columns import plain_table, to_pandas, to_polars, with_typed_maps, write_parquet
+from panorama.query.result.columns import (
+    check_signs,
+    plain_table,
+    to_pandas,
+    to_polars,
+    with_typed_maps,
+    write_parquet,
+)
 from panorama.query.result.kinds import fixed
 from panorama.query.result.rows import Row, rows_of
 from panorama.query.result.written import (
@@ -102,7 +109,12 @@ class Result:
         return rows
 
     def arrow(self) -> pa.Table:
-        """The rows as an Arrow table."""
+        """The rows as an Arrow table.
+
+        Raises:
+            QueryError: a column holds a UHUGEINT of 128 bits, which Arrow would read as a negative number.
+        """
+        check_signs(self._table, self.types)
         return self._table
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

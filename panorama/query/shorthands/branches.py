@@ -62,7 +62,14 @@ class Opposite:
     item: Bound
 
 
-Bound: TypeAlias = Seen | Leaf | PlannedSequence | All | Any | Opposite
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A condition on the row that stands in NOT with an entity: alone it gives time, not moments."""
+
+    leaf: Leaf
+
+
+Bound: TypeAlias = Seen | Leaf | Rest | PlannedSequence | All | Any | Opposite
 """A condition whose predicates on score and box are bound to their entities."""
 
 
@@ -128,7 +135,10 @@ class Binder:
             return self._and(condition, scope)
         if isinstance(condition, Or):
             return _either([self.bind(item, scope) for item in condition.items])
-        inside = Opposite(self.bind(condition.item, Scope(negated=True)))
+        if isinstance(condition.item, Not):  # NOT (NOT ...) is what stands in it
+            inside = self.bind(condition.item.item, Scope(negated=scope.negated))
+        else:
+            inside = Opposite(self.bind(condition.item, Scope(negated=True)))
         return All((inside, self._implied(scope))) if scope.conditions and scope.required else inside
 
     def _and(self, condition: And, scope: Scope) -> Bound:
@@ -162,7 +172,7 @@ class Binder:
             negated=scope.negated,
             accompanied=scope.accompanied or len(others) > 1,
         )
-        parts: list[Bound] = [leaf for leaf in rows if leaf not in finals or not positive]
+        parts = [self._of_row(leaf, scope) for leaf in rows if leaf not in finals or not positive]
         parts += [self.bind(part, Scope(negated=scope.negated)) for part in loose]
         parts += [self.bind(part, inner) for part in positive]
         parts += [self.bind(part, Scope(negated=scope.negated)) for part in others if isinstance(part, Not)]
@@ -175,7 +185,7 @@ class Binder:
 
         In parentheses with an entity, and beside other parts, it concerns the view of that entity.
         """
-        if self._query.target != "moments" or leaf.columns <= VIDEO_COLUMNS:
+        if self._query.target != "moments" or (leaf.columns <= VIDEO_COLUMNS and not leaf.by_chance):
             return False
         of_view = leaf.columns <= VIEW_COLUMNS | VIDEO_COLUMNS
         return scope.negated or (scope.accompanied and of_view)
@@ -193,7 +203,11 @@ class Binder:
             return self._implied(replace(scope, conditions=(*scope.conditions, leaf)))
         if scope.conditions and scope.required:
             return All((leaf, self._implied(scope)))
-        return leaf
+        return self._of_row(leaf, scope)
+
+    def _of_row(self, leaf: Leaf, scope: Scope) -> Bound:
+        """A condition on the row; of moments, what is left of it by a NOT with an entity is time."""
+        return Rest(leaf) if scope.negated and self._query.target == "moments" else leaf
 
     def _implied(self, scope: Scope) -> Seen:
         """What a predicate on a score (some entity) or on a box (some track) requires by itself."""
@@ -206,7 +220,7 @@ class Binder:
         if (names := pair_of(leaf)) is not None:
             pair = Pair(*names, leaf.text)
             return Seen("known", tuple(sorted(set(names))), scope.conditions, scope.finals, pair)
-        if leaf.columns != {"entity"} or leaf.calls or leaf.reach > Reach.LIBRARY:
+        if leaf.columns != {"entity"} or leaf.reach > Reach.LIBRARY:
             conditions = (*scope.conditions, leaf)
             return Seen("known", self._query.entities, conditions, scope.finals)
         node = leaf.node
@@ -363,6 +377,8 @@ def _spread(bound: Bound, opposite: bool, query: Query) -> list[Branch]:
         return [Branch(unseen=(bound,))] if opposite else [Branch(seen=(bound,))]
     if isinstance(bound, Leaf):
         return [Branch(where=(negated(bound) if opposite else bound,))]
+    if isinstance(bound, Rest):
+        return [Branch(where=(negated(bound.leaf) if opposite else bound.leaf,), rest=True)]
     if isinstance(bound, PlannedSequence):
         return [Branch(unsequenced=(bound,)) if opposite else Branch(sequences=(bound,))]
     if isinstance(bound, Opposite):
@@ -383,6 +399,7 @@ def _both(left: Branch, right: Branch) -> Branch:
         tuple(dict.fromkeys((*left.where, *right.where))),
         tuple(dict.fromkeys((*left.sequences, *right.sequences))),
         tuple(dict.fromkeys((*left.unsequenced, *right.unsequenced))),
+        left.rest or right.rest,
     )
 
 

@@ -56,6 +56,8 @@ class Reach(IntEnum):
     """Also at what is handed over for this statement, so it may be asked by itself once that is done."""
     STATEMENT = 3
     """Also at CTEs, or at what is not certain: elsewhere, its names may mean something else or nothing."""
+    CHANCE = 4
+    """At what each asking makes anew, such as random(): it is asked once of each row, and nowhere else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,13 @@ class Leaf:
 
     @property
     def may_select(self) -> bool:
-        """Whether it may contain a SELECT of its own, which may read more than the row it is checked on."""
+        """Whether it may contain a SELECT of its own, or chance: more than the row it is checked on."""
         return self.reach > Reach.ROW
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether it may say something else each time that it is asked."""
+        return self.reach is Reach.CHANCE
 
     @property
     def asked_apart(self) -> bool:

@@ -153,6 +153,8 @@ class Branch:
         where: conditions on the row itself.
         sequences: chains that must occur; their moments are returned. For moments only.
         unsequenced: chains that must not occur. For moments only.
+        rest: whether it comes from a NOT with an entity, so that without anything to look for it gives the
+            time of every video, not the moments of all entities. For moments only.
     """
 
     seen: tuple[Seen, ...] = ()
@@ -160,11 +162,12 @@ class Branch:
     where: tuple[Leaf, ...] = ()
     sequences: tuple[PlannedSequence, ...] = ()
     unsequenced: tuple[PlannedSequence, ...] = ()
+    rest: bool = False
 
     @property
     def looks_for_something(self) -> bool:
-        """Whether it looks for a track or a chain, not only for rows."""
-        return bool(self.seen or self.unseen or self.sequences or self.unsequenced)
+        """Whether it looks for a track or a chain, or for time without one, not only for rows."""
+        return bool(self.seen or self.unseen or self.sequences or self.unsequenced or self.rest)
 
     @property
     def times(self) -> Times:

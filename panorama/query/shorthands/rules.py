@@ -241,7 +241,11 @@ def push_filters(query: Query, context: Context) -> Query:
     branches = query.branches
     if not branches:
         return query
-    on_video = [leaf for leaf in branches[0].where if leaf.columns <= VIDEO_COLUMNS and not leaf.calls]
+    on_video = [
+        leaf
+        for leaf in branches[0].where
+        if leaf.columns <= VIDEO_COLUMNS and not leaf.calls and not leaf.by_chance
+    ]
     shared = tuple(leaf for leaf in on_video if all(leaf in branch.where for branch in branches))
     pruned = tuple(
         replace(branch, where=tuple(leaf for leaf in branch.where if leaf not in shared))
@@ -307,7 +311,7 @@ def _tracks_decide(query: Query, best_first: bool) -> bool:
     if query.target == "moments":
         return not (seen.finals or seen.placed or branch.sequences or branch.unsequenced)
     early = VIDEO_COLUMNS | {"entity", "score", "band", "track_id"}
-    return all(leaf.columns <= early for leaf in seen.conditions)
+    return all(leaf.columns <= early and not leaf.by_chance for leaf in seen.conditions)
 
 
 def whole_number(text: str) -> int | None:

@@ -14,6 +14,7 @@ from panorama.query.shorthands.nested import Named, Nested, has_own_name, is_ins
 from panorama.query.shorthands.plan import Query, Target
 from panorama.query.shorthands.space import columns_read
 from panorama.query.shorthands.terms import Contract
+from panorama.query.text.chance import depends_on_chance
 from panorama.query.text.dialect import Sequenced
 from panorama.query.text.extensions import Extension
 from panorama.query.text.meant_texts import meant_text
@@ -177,7 +178,8 @@ def _leaf(node: exp.Expr, reading: Reading) -> Leaf:
     if any(isinstance(part, exp.Query) for part in parts):
         selected = nested(node, reading.target, reading.named())
     read = frozenset(columns) | columns_read(calls) | selected.columns
-    return Leaf(start, stop, reading.render(start, stop), read, node, calls, reach=selected.reach)
+    reach = Reach.CHANCE if depends_on_chance(node) else selected.reach
+    return Leaf(start, stop, reading.render(start, stop), read, node, calls, reach=reach)
 
 
 def column_position(leaf: Leaf, name: str) -> int:

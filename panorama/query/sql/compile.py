@@ -71,7 +71,9 @@ def compile_query(query: Query) -> str:
         body = moments_of_branches(query.branches, intervals, names.videos)
     else:
         body = _pointwise(query, index, names)
-    if query.target != "crops" and all(item.source == "known" for item in seen):
+    if any(leaf.by_chance for leaf in query.every_leaf()):
+        steps = [replace(step, kept=True) for step in steps]  # computed twice, a step would differ
+    elif query.target != "crops" and all(item.source == "known" for item in seen):
         # A step that is used once and joins only tables handed over is planned inline.
         steps = [replace(step, kept=step.kept and _uses(step.name, steps, body) > 1) for step in steps]
     return _outer(query, with_steps(steps, body))
@@ -172,7 +174,18 @@ def _universe(query: Query, names: Names) -> str:
 
 
 def _pointwise(query: Query, index: dict[Seen, int], names: Names) -> str:
-    """All branches of frames, tracks or crops; rows without entities only if no other branch has the row."""
+    """All branches of frames, tracks or crops; rows without entities only if no other branch has the row.
+
+    What all branches leave to chance is asked at the end: a row that several of them have is one row.
+    """
+    last = [leaf for leaf in query.branches[0].where if leaf.by_chance]
+    last = [leaf for leaf in last if all(leaf in branch.where for branch in query.branches)]
+    if last:
+        rest = (tuple(leaf for leaf in branch.where if leaf not in last) for branch in query.branches)
+        before = tuple(replace(b, where=where) for b, where in zip(query.branches, rest, strict=True))
+        rows = f"SELECT * FROM ({_pointwise(replace(query, branches=before), index, names)})"
+        filled = _with_more(query, rows, [leaf.text for leaf in last])
+        return f"SELECT {_ROWS[query.target]} FROM ({filled}){where_all(tuple(last))}"
     key = ", ".join(KEY[query.target])
     # A row may occur twice if the names of two conditions overlap or two branches hold. Use one operator for
     # all: DuckDB evaluates from left to right, and does not compare rows after a UNION ALL with those before
@@ -186,6 +199,9 @@ def _pointwise(query: Query, index: dict[Seen, int], names: Names) -> str:
     if not seeing:
         return empty
     rows = union.join(seeing)
+    if any(leaf.by_chance for branch in query.branches for leaf in branch.where):
+        seen = f"SELECT * FROM _seen UNION ALL SELECT * FROM ({empty}) ANTI JOIN _seen USING ({key})"
+        return f"SELECT * FROM (WITH _seen AS MATERIALIZED ({rows}) {seen})"
     return f"{rows} UNION ALL SELECT * FROM ({empty}) ANTI JOIN (SELECT {key} FROM ({rows})) USING ({key})"
 
 

@@ -210,13 +210,14 @@ def _swept(present: Sequence[str], absent: Sequence[str], videos: str) -> str:
         present, absent: names of the tables of intervals that must, and must not, contain a piece.
         videos: name of the table of videos that can hold an answer.
     """
-    edges = " UNION ".join(
+    ends = [
         f"SELECT video, {edge} AS t FROM {name}"
         for name in (*present, *absent)
         for edge in ("start_time", "end_time")
-    )
+    ]
     if not present:
-        edges += f" UNION SELECT video, 0.0 FROM {videos} UNION SELECT video, duration FROM {videos}"
+        ends += [f"SELECT video, {edge} AS t FROM {videos}" for edge in ("0.0", "duration")]
+    edges = " UNION ".join(ends)
     pieces = (
         "SELECT * FROM (SELECT video, t AS a, lead(t) OVER (PARTITION BY video ORDER BY t) AS b"
         f" FROM ({edges})) WHERE b IS NOT NULL"
@@ -224,7 +225,7 @@ def _swept(present: Sequence[str], absent: Sequence[str], videos: str) -> str:
     inside = "EXISTS (FROM {row} i WHERE i.video = p.video AND i.start_time <= p.a AND i.end_time >= p.b)"
     tests = [inside.format(row=name) for name in present]
     tests += [f"NOT {inside.format(row=name)}" for name in absent]
-    held = f"SELECT * FROM ({pieces}) p WHERE {' AND '.join(tests)}"
+    held = f"SELECT * FROM ({pieces}) p WHERE {' AND '.join(tests) or 'true'}"
     if not present:
         # Intervals may exceed the duration in the container; time outside of it is no moment.
         empty = (

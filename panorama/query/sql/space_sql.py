@@ -45,10 +45,7 @@ def space_rows(
     points = _points(query, seen, tracks, places)
     where = " AND ".join(f"({leaf.text})" for leaf in seen.placed)
     if query.target == "tracks":
-        points = _paired(seen.pair, points) if seen.pair is not None else points
-        columns = _TRACK.replace("t.", "")
-        having = f" HAVING {where}" if where else ""
-        return f"SELECT {columns} FROM ({points}) GROUP BY {columns}{having}"
+        return _whole_tracks(seen.pair, points, where)
     if query.target == "frames" and late:
         where = " AND ".join(f"({leaf.text})" for leaf in late)
         points = more(points)
@@ -56,6 +53,20 @@ def space_rows(
         points = f"SELECT * FROM ({points}) WHERE {where}"
     points = _paired(seen.pair, points) if seen.pair is not None else points
     return points if query.target == "frames" else _stays(points)
+
+
+def _whole_tracks(pair: Pair | None, points: str, where: str) -> str:
+    """The tracks that satisfy conditions over all their frames; of a pair, those that meet in some frame."""
+    columns = _TRACK.replace("t.", "")
+    grouped = f" GROUP BY {columns}"
+    having = f"{grouped} HAVING {where}" if where else grouped
+    if pair is None:
+        return f"SELECT {columns} FROM ({points}){having}"
+    if not where:
+        return f"SELECT {columns} FROM {_paired(pair, points)}{grouped}"
+    # Outside of the frames in which two are together, their tracks may be somewhere else.
+    kept = f"FROM followed SEMI JOIN (SELECT {columns} FROM followed{having}) USING (video, entity, track_id)"
+    return f"WITH followed AS MATERIALIZED ({points}) SELECT {columns} FROM {_paired(pair, kept)}{grouped}"
 
 
 def _points(query: Query, seen: Seen, tracks: str, places: str) -> str:

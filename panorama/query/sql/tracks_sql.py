@@ -106,8 +106,13 @@ def where_all(conditions: tuple[Leaf, ...], *more: str) -> str:
 
 def late_conditions(query: Query, seen: Seen) -> tuple[Leaf, ...]:
     """The conditions that can be checked only after tracks are spread over frames or crops."""
+    return tuple(leaf for leaf in seen.conditions if not _is_early(query, leaf))
+
+
+def _is_early(query: Query, leaf: Leaf) -> bool:
+    """Whether a condition can be checked on tracks; chance is asked anew for each row of the target."""
     early = _BEFORE_ROWS.get(query.target)
-    return tuple(leaf for leaf in seen.conditions if early is not None and not leaf.columns <= early)
+    return early is None or (leaf.columns <= early and not leaf.by_chance)
 
 
 def _bracketed(text: str) -> str:
@@ -130,11 +135,8 @@ def _tracks(query: Query, seen: Seen, names: Names, apart: bool) -> str:
     filters = [_known_filter(seen), *_bound_filters(query)]
     if query.shapes and seen.source != "known":  # matching has removed the far ones of the others
         filters.append(f"track_id IN ({touching(query.shapes, query.crossed, names.videos)})")
-    early = _BEFORE_ROWS.get(query.target)
     conditions = tuple(
-        leaf
-        for leaf in seen.conditions
-        if PLACE not in leaf.columns and (early is None or leaf.columns <= early)
+        leaf for leaf in seen.conditions if PLACE not in leaf.columns and _is_early(query, leaf)
     )
     conditions = _asked_apart(conditions) if apart else conditions
     if query.target == "tracks" and conditions:
