@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -392,6 +393,23 @@ def test_what_others_write_meanwhile_is_no_backup(
         monkeypatch.setattr(leftover, "_is_of_another", lambda *_: True)
         with pytest.raises(LibraryDamaged, match="of another catalog"):
             leftover.check_log(catalog)
+
+
+def test_a_checkpoint_that_a_full_disk_cut_short_makes_no_other_catalog_of_it(tmp_path: Path) -> None:
+    """It was told to delete the log, in which nearly all of the library lay."""
+    with Store.create(tmp_path / "x") as store:
+        for number in range(3):
+            index(store, f"{number}.mp4")
+        for copy in ("cut", "whole"):
+            shutil.copytree(store.path, tmp_path / copy)
+    with closing(sqlite3.connect(tmp_path / "whole" / "catalog.sqlite")) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    whole, cut = ((tmp_path / name / "catalog.sqlite") for name in ("whole", "cut"))
+    cut.write_bytes(whole.read_bytes()[:8192])
+    (tmp_path / "cut" / "catalog.sqlite-shm").unlink()
+    os.utime(cut, ns=(time.time_ns(), connections.log_of(cut).stat().st_mtime_ns + 10**9))
+    with Store.open(tmp_path / "cut") as store:
+        assert store.snapshot().videos["video"].to_pylist() == ["0.mp4", "1.mp4", "2.mp4"]
 
 
 def test_a_file_that_is_no_database_beside_a_log_is_not_mixed_with_it(tmp_path: Path) -> None:

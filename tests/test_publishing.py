@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import signal
+import sqlite3
 import sys
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -16,13 +18,15 @@ import pytest
 from indexing_samples import films, index
 from store_samples import fill, video_row
 
-from panorama.errors import LibraryWriteError
+from panorama.errors import LibraryDamaged, LibraryDiskFull
 from panorama.indexing import publishing
 from panorama.indexing.outcomes import INDEXED, FileOutcome, Hooks
-from panorama.indexing.publishing import PUBLISH_SECONDS, QUIET_SECONDS, Finished, Publisher
-from panorama.store import PauseGate, Store, commit_together
+from panorama.indexing.publishing import MOST_HELD, PUBLISH_SECONDS, QUIET_SECONDS, Finished, Publisher
+from panorama.store import PauseGate, Store, abort_together
 from panorama.store.catalog import videos
+from panorama.store.catalog.connections import CATALOG_NAME
 from panorama.store.catalog.database import Transaction
+from panorama.store.files import segments
 
 
 class Clock:
@@ -127,23 +131,74 @@ def test_when_nobody_has_asked_for_a_while_what_was_held_back_is_due(store, publ
     assert [outcome.video for outcome in publisher.publish()] == ["b.mp4"]
 
 
-def test_of_videos_that_cannot_be_committed_together_nothing_is_left(store, monkeypatch):
-    place, count = videos.place_video, [0]
+def left_of(store: Store, *kept: str) -> None:
+    """Nothing is there but what these videos have."""
+    assert names(store) == [*kept] and not list(store._place.locks.glob("writer-*"))
+    files = [path for table in store._place.data.iterdir() for path in table.iterdir()]
+    assert len(files) == 5 * len(kept)
+
+
+def test_many_finished_videos_do_not_wait_since_each_keeps_files_open(store, publisher, asked):
+    asked.is_it = True
+    publisher.look()
+    publisher.add(finished(store, "first.mp4"))
+    publisher.publish()
+    for number in range(MOST_HELD):
+        assert not publisher.is_due()
+        publisher.add(finished(store, f"{number}.mp4"))
+    assert publisher.is_due()
+    assert len(publisher.publish()) == MOST_HELD
+
+
+def test_a_video_that_cannot_be_committed_takes_none_before_it_along(store, publisher, monkeypatch):
+    place = videos.place_video
+
+    def damaged(tx: Any, video: Any, segment: int) -> str:
+        if video.name == "b.mp4":
+            raise LibraryDamaged("what is known of it is no number")
+        return place(tx, video, segment)
+
+    three = [finished(store, name) for name in ("a.mp4", "b.mp4", "c.mp4")]
+    for one in three:
+        publisher.add(one)
+    monkeypatch.setattr(videos, "place_video", damaged)
+    with pytest.raises(LibraryDamaged):
+        publisher.publish()
+    assert names(store) == []
+    told, error = publisher.end()
+    assert [outcome.video for outcome in told] == ["a.mp4"] and isinstance(error, LibraryDamaged)
+    left_of(store, "a.mp4")
+    with pytest.raises(ValueError, match="already committed or aborted"):
+        three[2].writer.commit(three[2].row)
+    assert publisher.end() == ([], None)
+
+
+def test_on_a_full_disk_the_last_videos_make_room_for_those_before(store, publisher, monkeypatch):
+    place, locks = videos.place_video, store._place.locks
 
     def full(*given: Any) -> str:
-        count[0] += 1
-        if count[0] == 2:
-            raise LibraryWriteError("no room")
+        if len(list(locks.glob("writer-*"))) > 2:
+            raise LibraryDiskFull("no room")
         return place(*given)
 
-    both = [finished(store, "a.mp4"), finished(store, "b.mp4")]
+    for name in ("a.mp4", "b.mp4", "c.mp4", "d.mp4"):
+        publisher.add(finished(store, name))
     monkeypatch.setattr(videos, "place_video", full)
-    with pytest.raises(LibraryWriteError, match="no room"):
-        commit_together([(one.writer, one.row) for one in both])
-    assert names(store) == [] and not list(store._place.locks.glob("writer-*"))
-    assert not [path for table in store._place.data.iterdir() for path in table.iterdir()]
-    with pytest.raises(ValueError, match="already committed or aborted"):
-        both[0].writer.commit(both[0].row)
+    told, error = publisher.end()
+    assert [outcome.video for outcome in told] == ["a.mp4", "b.mp4"] and isinstance(error, LibraryDiskFull)
+    left_of(store, "a.mp4", "b.mp4")
+
+
+def test_giving_videos_up_waits_for_no_writer(store, monkeypatch):
+    """Each waited for a minute, and Ctrl-C with it."""
+    monkeypatch.setattr(segments, "ABORT_WAIT_SECONDS", 0.1)
+    writers = [finished(store, f"{number}.mp4").writer for number in range(5)]
+    with closing(sqlite3.connect(store.path / CATALOG_NAME, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        abort_together(writers)
+        assert time.monotonic() - began < 5
+    left_of(store)
 
 
 @contextmanager
@@ -217,6 +272,26 @@ def test_an_interrupt_beside_queries_keeps_what_is_finished(tmp_path: Path, monk
     with Store.open(library) as store:
         assert names(store) == told == ["0.mp4", "1.mp4"]
         assert not list(store._place.locks.glob("writer-*"))
+
+
+def test_an_interrupt_in_the_commit_is_raised_when_all_that_is_committed_is_told(
+    tmp_path: Path, monkeypatch
+) -> None:
+    place, told, dated = videos.place_video, [], []
+
+    def interrupted(*given: Any) -> str:
+        signal.raise_signal(signal.SIGINT)
+        return place(*given)
+
+    monkeypatch.setattr(Publisher, "is_due", lambda self: False)
+    monkeypatch.setattr(videos, "place_video", interrupted)
+    folder, library = films(tmp_path / "films", 3), tmp_path / "library"
+    hooks = Hooks(on_file=lambda one: told.append(one.video))
+    with pytest.raises(KeyboardInterrupt):
+        index(library, [folder], hooks=hooks, on_commit=lambda names: dated.append(list(names)))
+    with Store.open(library) as store:
+        assert names(store) == told == ["0.mp4", "1.mp4", "2.mp4"]
+    assert [*filter(None, dated)] == [told], "all of them at once, before the first is told"
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -67,8 +67,8 @@ def index_found(
         if recording is not None:
             remember(store, recording)
         indexer, kept = prepare(store, *models, settings, redo, depth)
-        dating = Dating(store, hooks)
-        report = index_paths(store, indexer, found, dating.hooks, kept=kept)
+        dating = Dating(store)
+        report = index_paths(store, indexer, found, hooks, kept, dating.date)
         if elsewhere:
             models[0].give_up()  # its process ends while the rest goes on, even if it is still loading
         finish(store, embedder, hooks)

@@ -65,11 +65,11 @@ class RecordingReport:
 
     @classmethod
     def of_parts(cls, rule: RecordingRule, parts: Iterable[RecordingReport]) -> RecordingReport:
-        """One report of those of single videos by one rule, in their order."""
+        """One report of those of different videos by one rule; names are in order."""
         every = list(parts)
 
         def names(of: Callable[[RecordingReport], tuple[str, ...]]) -> tuple[str, ...]:
-            return tuple(name for part in every for name in of(part))
+            return tuple(sorted(name for part in every for name in of(part)))
 
         return cls(
             rule,

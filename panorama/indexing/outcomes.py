@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -220,27 +220,23 @@ class Hooks:
 
 
 class Dating:
-    """Gives the library the recording time and camera of each video of a run, and reports on all of them.
+    """Gives the library the recording times and cameras of a run's videos, and reports on all of them."""
 
-    Attributes:
-        hooks: the caller's, extended: a video is dated before `on_file` runs.
-    """
-
-    def __init__(self, store: Store, hooks: Hooks | None) -> None:
-        self._store, self._told = store, hooks or Hooks()
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._bare = bare_folders(store, remembered(store))  # once: new videos get their camera right away
-        self._found: dict[str, RecordingReport] = {}
-        self.hooks = replace(self._told, on_file=self._on_file)
+        self._found: dict[tuple[str, ...], RecordingReport] = {}
 
-    def _on_file(self, outcome: FileOutcome) -> None:
-        if outcome.video:
-            self._found[outcome.video] = apply_rule(self._store, {outcome.video}, bare=self._bare)
-        self._told.on_file(outcome)
+    def date(self, names: Sequence[str]) -> None:
+        """Date videos that the library has just got, or looked at again, in one change."""
+        if names:
+            together = tuple(sorted(names))
+            self._found[together] = apply_rule(self._store, set(together), bare=self._bare)
 
     def report(self, fresh: Collection[str]) -> RecordingReport:
         """What was found out about all these videos; `fresh` are the names of those that are new."""
-        names, rule = sorted(self._found), remembered(self._store)
-        found = [self._found[name] for name in names]
+        names = sorted({name for together in self._found for name in together})
+        rule, found = remembered(self._store), [self._found[together] for together in sorted(self._found)]
         if all(part.rule == rule for part in found):
             whole = RecordingReport.of_parts(rule, found)
         else:  # another process has given the library another rule

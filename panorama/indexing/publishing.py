@@ -7,11 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from panorama.errors import PanoramaError
 from panorama.indexing.outcomes import FileOutcome
-from panorama.store import Claims, SegmentWriter, VideoRow, commit_together
+from panorama.store import (
+    ABORT_WAIT_SECONDS,
+    Claims,
+    SegmentWriter,
+    VideoRow,
+    abort_together,
+    commit_together,
+    lacks_room,
+)
 
 PUBLISH_SECONDS = 10.0
 """While queries run, videos appear at least this long after those before them."""
+MOST_HELD = 16
+"""So many finished videos appear at once, since each keeps two files open until then."""
 QUIET_SECONDS = 2.0
 """If no query has run for so long, videos appear when they are finished."""
 
@@ -53,6 +64,7 @@ class Publisher:
         self._clock = clock
         self._published = clock() - PUBLISH_SECONDS
         self._finished: list[Finished] = []
+        self._wait_seconds: float | None = None
 
     def add(self, finished: Finished) -> None:
         """Take a finished video."""
@@ -63,24 +75,52 @@ class Publisher:
         if not self._finished:
             return False
         since = self._clock() - self._published
-        return since >= PUBLISH_SECONDS or self._gate.is_quiet(QUIET_SECONDS)
+        many = len(self._finished) >= MOST_HELD
+        return many or since >= PUBLISH_SECONDS or self._gate.is_quiet(QUIET_SECONDS)
 
     def publish(self) -> list[FileOutcome]:
         """Commit all videos that were added, in one step; their outcomes, in order.
 
         Raises:
-            LibraryWriteError: for example a full disk; none of them is in the library.
+            LibraryWriteError, LibraryDamaged: for example a full disk; none of them is in the library, and
+                `end` tries again.
         """
-        finished, self._finished = self._finished, []
+        finished = self._finished
         if not finished:
             return []
         began = time.perf_counter()
-        names = commit_together([(one.writer, one.row) for one in finished])
-        self._published = self._clock()
+        try:
+            names = commit_together([(one.writer, one.row) for one in finished], self._wait_seconds)
+        except PanoramaError:
+            self._wait_seconds = ABORT_WAIT_SECONDS  # the next attempt is the last
+            raise
+        self._finished, self._published = [], self._clock()
         for one in finished:
             self._claims.drop(one.row.content_hash)
         share = (time.perf_counter() - began) / len(finished)
         return [_named(one.outcome, name, share) for one, name in zip(finished, names, strict=True)]
+
+    def end(self) -> tuple[list[FileOutcome], PanoramaError | None]:
+        """Commit what can be, one by one if not together, and give up the rest; outcomes, and what failed."""
+        try:
+            return self.publish(), None
+        except PanoramaError as exc:
+            error = exc
+        held, told = self._finished, list[FileOutcome]()
+        while held:
+            self._finished = held[:1]
+            try:
+                told += self.publish()
+            except PanoramaError as exc:
+                error = exc
+                if not lacks_room(exc):
+                    break
+                abort_together([held.pop().writer])  # which makes room for those before it
+            else:
+                held = held[1:]
+        abort_together([one.writer for one in held])
+        self._finished = []
+        return told, error
 
 
 def _named(outcome: FileOutcome, name: str, write_seconds: float) -> FileOutcome:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -54,6 +54,7 @@ def index_paths(
     found: Found,
     hooks: Hooks | None = None,
     kept: Kept | None = None,
+    on_commit: Callable[[Sequence[str]], None] = lambda _: None,
 ) -> IndexReport:
     """Index what `find_videos` found; a video is committed when it and those before it are done.
 
@@ -61,6 +62,7 @@ def index_paths(
 
     Args:
         kept: which videos stay as they are; None for only those with the indexer's settings.
+        on_commit: called with the names of videos once the library holds them, before hooks are.
     """
     hooks = hooks or Hooks()
     nothing = IndexReport.of_nothing(found)
@@ -74,7 +76,7 @@ def index_paths(
         products_alone(),
         waits.told_to(hooks.on_wait),
     ):
-        run = _Run(store, indexer, found, hooks, gate, claims, kept or Kept())
+        run = _Run(store, indexer, found, hooks, gate, claims, kept or Kept(), on_commit)
         embed = partial(embed_missing, store, indexer.embedder, gate.wait, indexer.depth)
         damaged: list[PanoramaError] = []
         # First embed stored crops, which needs no decoding: until then no query finds them.
@@ -128,8 +130,10 @@ class _Run:
         gate: PauseGate,
         claims: Claims,
         kept: Kept,
+        on_commit: Callable[[Sequence[str]], None],
     ) -> None:
         self._store = store
+        self._committed = on_commit
         self._found = found
         self._hooks = hooks
         self._gate = gate
@@ -201,18 +205,30 @@ class _Run:
                     if self._publisher.is_due():
                         self._publish()
         finally:
-            try:
-                with uninterrupted():
-                    self._abort()
-            finally:
-                self._publish()  # an interrupt, too, keeps what is finished
+            self._end()
 
     def _publish(self) -> None:
         """Commit what is finished, and tell."""
-        with uninterrupted():
-            outcomes = self._publisher.publish()
-        for outcome in outcomes:
-            self._told_of(outcome)
+        outcomes: list[FileOutcome] = []
+        try:
+            with uninterrupted():
+                outcomes = self._publisher.publish()
+        finally:  # after an interrupt, too: what is told is what is in the library
+            self._told_of(outcomes)
+
+    def _end(self) -> None:
+        """Withdraw what is unfinished and commit what is finished; an interrupt or an error may have come."""
+        outcomes, error = list[FileOutcome](), None
+        try:
+            with uninterrupted():
+                try:
+                    self._abort()  # first: on a full disk it makes room
+                finally:
+                    outcomes, error = self._publisher.end()
+        finally:
+            self._told_of(outcomes)
+        if error is not None:
+            raise error
 
     def _take(self, item: Parcel | Copy | FileOutcome) -> None:
         if isinstance(item, FileOutcome):
@@ -275,13 +291,15 @@ class _Run:
             except VideoError as exc:
                 job.error = exc
                 self._changed.add(ticket.row.content_hash)
-                self._intake.gave_nothing(ticket.row.content_hash)
         if job.error is not None or self._writer is None:
-            self._abort()
-            self._publish()
-            self._claims.drop(ticket.row.content_hash)
             error = job.error or VideoError(f"{ticket.video.path} was not read")
-            self._settle(failed(ticket.video, error), self._since(ticket))
+            outcome = self._timed(failed(ticket.video, error), self._since(ticket))
+            self._abort()
+            self._claims.drop(ticket.row.content_hash)
+            if ticket.row.content_hash in self._changed:
+                self._intake.gave_nothing(ticket.row.content_hash)  # not before the claim is free
+            self._publish()
+            self._told_of([outcome])
             return
         self._hooks.on_progress(progress.copy())
         row = replace(
@@ -319,15 +337,17 @@ class _Run:
         return time.perf_counter() - max(ticket.started, self._settled)
 
     def _settle(self, outcome: FileOutcome, seconds: float) -> None:
-        self._told_of(self._timed(outcome, seconds))
+        self._told_of([self._timed(outcome, seconds)])
 
     def _timed(self, outcome: FileOutcome, seconds: float) -> FileOutcome:
         self._settled = time.perf_counter()
         return replace(outcome, seconds=seconds, line=self._line_since(), paused_seconds=self._paused_since())
 
-    def _told_of(self, outcome: FileOutcome) -> None:
-        self._outcomes.append(outcome)
-        self._hooks.on_file(outcome)
+    def _told_of(self, outcomes: Sequence[FileOutcome]) -> None:
+        self._outcomes += outcomes
+        self._committed([outcome.video for outcome in outcomes if outcome.video])
+        for outcome in outcomes:
+            self._hooks.on_file(outcome)
 
     def _line_since(self) -> dict[str, dict[str, float]]:
         """What each stage did since the previous file was settled."""
@@ -347,9 +367,10 @@ class _Run:
         return self._paused_before - before
 
     def _abort(self) -> None:
-        if self._writer is not None:
-            self._writer.abort()
-        self._writer, self._rows = None, None
+        with uninterrupted():
+            if self._writer is not None:
+                self._writer.abort()
+            self._writer, self._rows = None, None
 
 
 def _reservations(reader: VideoReader) -> str | None:

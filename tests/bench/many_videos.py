@@ -14,7 +14,7 @@ from statistics import median
 
 from measure import machine, table
 
-from panorama.indexing.outcomes import INDEXED, SKIPPED, Dating, FileOutcome
+from panorama.indexing.outcomes import Dating
 from panorama.store import Store, VideoRow
 from panorama.store.catalog.database import Transaction
 from panorama.store.files.schema import TABLES
@@ -53,17 +53,15 @@ def measured(videos: int, rounds: int) -> Iterator[tuple[str, float]]:
     """What was measured, and its median in milliseconds."""
     with tempfile.TemporaryDirectory() as folder, Store.create(Path(folder) / "one") as store:
         _fill(store, videos, merged=1)
-        dating = Dating(store, None)
-        hooks = dating.hooks
-        new = (FileOutcome("", _name(n), INDEXED) for n in range(rounds))
-        old = (FileOutcome("", _name(n), SKIPPED) for n in range(rounds))
-        yield "a video was indexed", _median(lambda: hooks.on_file(next(new)), rounds)
-        yield "a video was there already", _median(lambda: hooks.on_file(next(old)), rounds)
+        dating = Dating(store)
+        new, old = iter(range(rounds)), iter(range(rounds))
+        yield "a video was indexed", _median(lambda: dating.date([_name(next(new))]), rounds)
+        yield "a video was there already", _median(lambda: dating.date([_name(next(old))]), rounds)
         copies = (_copy(n) for n in range(rounds))
         yield "a copy is listed", _median(lambda: store.attach_video(next(copies), "settings"), rounds)
-        yield "a run begins", _median(lambda: Dating(store, None), rounds)
+        yield "a run begins", _median(lambda: Dating(store), rounds)
         for number in range(videos):
-            hooks.on_file(FileOutcome("", _name(number), SKIPPED))
+            dating.date([_name(number)])
         yield "a run ends, one is new", _median(lambda: dating.report({_name(1)}), rounds)
         yield "a run ends, all were there", _median(lambda: dating.report(()), rounds)
         yield "lost files, one for each video", _median(store.lost_contents, rounds)

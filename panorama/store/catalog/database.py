@@ -404,6 +404,14 @@ def is_of_room(said: str, number: int | None) -> bool:
     return number in _FULL or "full" in lower or "no space" in lower
 
 
+def lacks_room(exc: PanoramaError) -> bool:
+    """Whether an error of the library came from a full disk."""
+    cause = exc.__cause__
+    if isinstance(exc, LibraryDiskFull) or cause is None:
+        return isinstance(exc, LibraryDiskFull)
+    return isinstance(exc, LibraryWriteError) and is_of_room(*told_by(cause))
+
+
 def _advice(path: Path, said: str, number: int | None) -> str:
     lower = said.lower()
     if is_of_room(said, number):

@@ -45,6 +45,8 @@ VALUES (:table_name, :path, :model_hash, :exit, :dim, :row_count, :bytes) RETURN
 _LIST_SEGMENT = (
     "INSERT INTO file_segments (file_id, segment_id, row_count) VALUES (:file, :segment, :row_count)"
 )
+ABORT_WAIT_SECONDS = 1.0
+"""How long to wait for another writer of the catalog once something went wrong."""
 _IS_LISTED = "SELECT 1 FROM files WHERE path = :path"
 
 
@@ -249,7 +251,12 @@ class SegmentWriter:
             ValueError: already committed or aborted, or the video has another content hash.
             LibraryWriteError: for example a full disk; the library is as before.
         """
-        return commit_together([(self, video)])[0]
+        self.check(video)
+        try:
+            return commit_together([(self, video)])[0]
+        except BaseException:
+            self.abort()
+            raise
 
     def check(self, video: VideoRow) -> None:
         """Raise ValueError if the segment is committed or aborted, or the video has another content hash."""
@@ -284,12 +291,16 @@ class SegmentWriter:
 
     def abort(self) -> None:
         """Delete all that was written; only the segment's number stays used up."""
-        if self._done:
-            return
-        self._done = True
-        if self._files.discard():  # before changing the catalog: a full disk needs the room
+        if self.discard():  # before changing the catalog: a full disk needs the room
             with self.place.catalog.write() as tx:
                 tx.run(_GIVE_UP, segment=self.segment)
+
+    def discard(self) -> bool:
+        """Delete all that was written, if it is not committed; return whether there was something."""
+        if self._done:
+            return False
+        self._done = True
+        return self._files.discard()
 
     def __enter__(self) -> SegmentWriter:
         return self
@@ -308,31 +319,45 @@ class SegmentWriter:
             error.add_note(f"giving the segment up failed too: {exc}")
 
 
-def commit_together(finished: Sequence[tuple[SegmentWriter, VideoRow]]) -> list[str]:
+def commit_together(
+    finished: Sequence[tuple[SegmentWriter, VideoRow]], wait_seconds: float | None = None
+) -> list[str]:
     """Make segments of one library visible at the same moment; the videos' names go out, in order.
 
+    Args:
+        wait_seconds: how long to wait for another writer of the catalog; None for BUSY_SECONDS.
+
     Raises:
-        ValueError, LibraryWriteError: as `SegmentWriter.commit`; on a LibraryWriteError none is visible, and
-            all are aborted.
+        ValueError, LibraryWriteError, LibraryDamaged: as `SegmentWriter.commit`, but on errors of the library
+            none is aborted: each can still be committed, or given up by `abort_together`.
     """
     for writer, video in finished:
         writer.check(video)
     if not finished:
         return []
-    try:
-        for writer, _ in finished:
-            writer.finish()
-        with finished[0][0].place.catalog.write() as tx:
-            names = [writer.place_in(tx, video) for writer, video in finished]
-            videos.retire_unused(tx, tx.bump("data"))
-    except BaseException:
-        with contextlib.ExitStack() as aborts:  # the others, too, if one of them raises
-            for writer, _ in finished:
-                aborts.callback(writer.abort)
-        raise
+    for writer, _ in finished:
+        writer.finish()
+    with finished[0][0].place.catalog.write(wait_seconds=wait_seconds) as tx:
+        names = [writer.place_in(tx, video) for writer, video in finished]
+        videos.retire_unused(tx, tx.bump("data"))
     for writer, _ in finished:
         writer.release()
     return names
+
+
+def abort_together(writers: Sequence[SegmentWriter]) -> None:
+    """Delete all that these writers of one library wrote; waits for no other writer of the catalog.
+
+    What the catalog cannot be told now, a sweep finds out: that their locks are gone.
+    """
+    with contextlib.ExitStack() as rest:  # the others, too, if one of them raises
+        for writer in writers:
+            rest.callback(writer.discard)
+    with contextlib.suppress(LibraryWriteError):
+        for place in {id(writer.place): writer.place for writer in writers}.values():
+            with place.catalog.write(wait_seconds=ABORT_WAIT_SECONDS) as tx:
+                for writer in writers:
+                    tx.run(_GIVE_UP, segment=writer.segment)
 
 
 class EmbeddingsWriter:
