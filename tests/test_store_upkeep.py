@@ -343,8 +343,8 @@ def test_an_interrupt_inside_the_commit_keeps_what_was_committed(store, monkeypa
     write = Catalog.write
 
     @contextmanager
-    def interrupted(catalog: Catalog):
-        with write(catalog) as tx:
+    def interrupted(catalog: Catalog, **given: float | None):
+        with write(catalog, **given) as tx:
             yield tx
         monkeypatch.setattr(Catalog, "write", write)
         raise KeyboardInterrupt  # the transaction is over, and its caller does not know yet
