@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate_samples import Clock
 
 from panorama import waits
 from panorama.errors import LibraryWriteError
@@ -94,15 +95,6 @@ def test_a_sweep_leaves_the_lock_of_who_came_after_the_dead(
     assert is_held(path) and FileLock.take_if_free(path) is None
     after[0].release(keep_file=True)
     assert remove_dead(path) and not path.exists()
-
-
-class Clock:
-    """Time that a test moves on."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_who_gives_no_sign_of_life_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

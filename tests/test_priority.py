@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from conftest import Ran
 from fakes import write_film
+from gate_samples import Asked, Clock
 
 from panorama.query.engine import Engine
 from panorama.query.result.result import Result
@@ -74,28 +75,6 @@ def test_the_mark_of_another_process_is_seen_and_dies_with_it(tmp_path: Path) ->
 def test_a_place_that_cannot_be_written_is_asked_without_a_mark(tmp_path: Path) -> None:
     with asking(tmp_path / "nowhere"):
         assert not is_asked(tmp_path / "nowhere")
-
-
-class Asked:
-    """Marks that a test sets; there is nobody to wait for."""
-
-    def __init__(self, look: Callable[[], bool]) -> None:
-        self.is_asked = look
-
-    def wait(self) -> None:
-        time.sleep(0.001)
-
-    def end(self) -> None:
-        pass
-
-
-class Clock:
-    """Time that a test moves on."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.mark.parametrize("asked_share", [0.5, 1.0])

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from gate_samples import Asked, Clock
 from indexing_samples import films, index
 from store_samples import fill, video_row
 
@@ -27,28 +28,6 @@ from panorama.store.catalog import videos
 from panorama.store.catalog.connections import CATALOG_NAME
 from panorama.store.catalog.database import Transaction
 from panorama.store.files import segments
-
-
-class Clock:
-    """Time that a test moves on."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Asked:
-    """What a gate is told."""
-
-    is_it = False
-
-    def is_asked(self) -> bool:
-        return self.is_it
-
-    def wait(self) -> None: ...
-
-    def end(self) -> None: ...
 
 
 def finished(store: Store, name: str) -> Finished:
@@ -96,7 +75,7 @@ def test_while_nobody_asks_a_video_appears_when_it_is_finished(store, publisher,
 def test_while_queries_run_videos_appear_together_and_seldom(store, publisher, clock, asked, monkeypatch):
     bump, changes = Transaction.bump, []
     monkeypatch.setattr(Transaction, "bump", lambda tx, what: (changes.append(what), bump(tx, what))[1])
-    asked.is_it = True
+    asked.is_asked = lambda: True
     publisher.look()
     publisher.add(finished(store, "a.mp4"))
     assert publisher.is_due(), "nothing appeared for long"
@@ -117,12 +96,12 @@ def test_while_queries_run_videos_appear_together_and_seldom(store, publisher, c
 
 
 def test_when_nobody_has_asked_for_a_while_what_was_held_back_is_due(store, publisher, clock, asked):
-    asked.is_it = True
+    asked.is_asked = lambda: True
     publisher.look()
     publisher.add(finished(store, "a.mp4"))
     publisher.publish()
     publisher.add(finished(store, "b.mp4"))
-    asked.is_it = False
+    asked.is_asked = lambda: False
     clock.now += QUIET_SECONDS / 2
     publisher.look()
     assert not publisher.is_due()
@@ -139,7 +118,7 @@ def left_of(store: Store, *kept: str) -> None:
 
 
 def test_many_finished_videos_do_not_wait_since_each_keeps_files_open(store, publisher, asked):
-    asked.is_it = True
+    asked.is_asked = lambda: True
     publisher.look()
     publisher.add(finished(store, "first.mp4"))
     publisher.publish()

@@ -152,7 +152,11 @@ def cut_box(picture: Picture, box: Box) -> Picture:
 
 def _corners(picture: Picture, box: Box) -> tuple[int, int, int, int]:
     height, width = picture.rgb.shape[:2]
-    return parse_box(box if isinstance(box, str) else ",".join(map(str, box)), width, height)
+    return parse_box(_box_text(box), width, height)
+
+
+def _box_text(box: Box) -> str:
+    return box if isinstance(box, str) else ",".join(map(str, box))
 
 
 def find_region(picture: Picture, proposer: Proposer) -> Picture:
@@ -215,7 +219,7 @@ def _fitted_box(whole: Picture, fit: Fit, box: Box) -> tuple[tuple[int, int, int
         BadBox: malformed, or beyond that part by more than a detector errs.
     """
     height, width = whole.rgb.shape[:2]
-    text = box if isinstance(box, str) else ",".join(map(str, box))
+    text = _box_text(box)
     place = f"{whole.source} fills 0,0,{fit.width},{fit.height} of the {width}x{height} frame"
     told = []
     try:

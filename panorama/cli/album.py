@@ -266,8 +266,7 @@ def exemplars_command(
         if number not in known:
             choices = ", ".join(map(str, known)) or "none"
             raise click.UsageError(f"{name} has no exemplar {number}; it has {choices}")
-    if remove:
-        library.remove_exemplars(remove)
+    library.remove_exemplars(remove)
     for number in dict.fromkeys(remove):
         say(f"removed exemplar {number} of {name}")
     left = library.exemplars(name)

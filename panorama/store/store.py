@@ -304,8 +304,9 @@ class Store:
         album.set_category(self._changing, entity, category)
 
     def remove_exemplars(self, exemplar_ids: Iterable[int]) -> None:
-        """Unregister pictures, all or none."""
-        album.remove_exemplars(self._changing, exemplar_ids)
+        """Unregister pictures, all or none; of no pictures, who may only read can ask it, too."""
+        if given := list(exemplar_ids):
+            album.remove_exemplars(self._changing, given)
 
     def drop_entity(self, entity: str) -> None:
         """Unregister an entity."""

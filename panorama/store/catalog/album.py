@@ -364,11 +364,9 @@ def remove_exemplars(place: Place, exemplar_ids: Iterable[int]) -> None:
     Raises:
         EntityError: one of these ids does not exist.
     """
-    pictures, removed = [], list(dict.fromkeys(exemplar_ids))
-    if not removed:
-        return  # a list of none changes nothing, and may come from who may only read
+    pictures = []
     with place.catalog.write() as tx:
-        for exemplar in removed:
+        for exemplar in dict.fromkeys(exemplar_ids):
             row = tx.row(_EXEMPLAR, exemplar=exemplar)
             if row is None:
                 raise EntityError(f"no exemplar {exemplar}. See: {command('entities')}")

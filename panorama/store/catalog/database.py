@@ -406,10 +406,10 @@ def is_of_room(said: str, number: int | None) -> bool:
 
 def lacks_room(exc: PanoramaError) -> bool:
     """Whether an error of the library came from a full disk."""
+    if isinstance(exc, LibraryDiskFull):
+        return True
     cause = exc.__cause__
-    if isinstance(exc, LibraryDiskFull) or cause is None:
-        return isinstance(exc, LibraryDiskFull)
-    return isinstance(exc, LibraryWriteError) and is_of_room(*told_by(cause))
+    return isinstance(exc, LibraryWriteError) and cause is not None and is_of_room(*told_by(cause))
 
 
 def _advice(path: Path, said: str, number: int | None) -> str:

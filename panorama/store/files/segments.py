@@ -350,14 +350,15 @@ def abort_together(writers: Sequence[SegmentWriter]) -> None:
 
     What the catalog cannot be told now, a sweep finds out: that their locks are gone.
     """
+    if not writers:
+        return
     with contextlib.ExitStack() as rest:  # the others, too, if one of them raises
         for writer in writers:
             rest.callback(writer.discard)
-    with contextlib.suppress(LibraryWriteError):
-        for place in {id(writer.place): writer.place for writer in writers}.values():
-            with place.catalog.write(wait_seconds=ABORT_WAIT_SECONDS) as tx:
-                for writer in writers:
-                    tx.run(_GIVE_UP, segment=writer.segment)
+    catalog = writers[0].place.catalog
+    with contextlib.suppress(LibraryWriteError), catalog.write(wait_seconds=ABORT_WAIT_SECONDS) as tx:
+        for writer in writers:
+            tx.run(_GIVE_UP, segment=writer.segment)
 
 
 class EmbeddingsWriter:
