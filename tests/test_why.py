@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from dataclasses import replace
 from types import SimpleNamespace
@@ -112,7 +113,7 @@ def test_a_grey_track_beside_an_example_in_colour_is_told_and_the_reverse(librar
     why = library.why("red", track_id=track(library, "blue", "two.mp4"))
     said = "The track is grey, as in infrared, and the example is in colour: register grey examples, too."
     noise = np.random.default_rng(0).integers(0, 5, (20, 30, 3), np.uint8)
-    grey, tinted = noise + np.uint8(90), noise + np.array([90, 90, 100], np.uint8)
+    grey, tinted = noise + np.uint8(180), noise + np.array([180, 180, 190], np.uint8)
     assert said not in why.reason
     assert replace(why, crop=grey).reason == f"{why.reason} {said}"
     assert said not in replace(why, crop=tinted).reason
@@ -126,6 +127,28 @@ def test_a_grey_track_beside_an_example_in_colour_is_told_and_the_reverse(librar
     assert said not in replace(faded, crop=grey).reason
     assert said not in replace(faded, band="accepted").reason
     assert said not in replace(faded, crop=None).reason
+
+
+def test_a_track_in_much_less_light_than_the_example_is_told(library):
+    """Things filmed at night were found by no example taken by day, and nothing said what would help."""
+    why = library.why("red", track_id=track(library, "blue", "two.mp4"))
+    said = "The track is much darker than the example, as at night: if it is 'red', register examples in"
+    lit = replace(why.exemplar, picture=np.full((20, 30, 3), (200, 180, 90), np.uint8))
+    day, dusk = (
+        replace(why, exemplar=lit, crop=lit.picture),
+        replace(why, exemplar=lit, crop=lit.picture // 2),
+    )
+    night = replace(day, crop=lit.picture // 3)
+    assert said not in day.reason and said not in dusk.reason and said in night.reason
+    assert said not in replace(night, band="accepted").reason
+    assert said not in replace(night, crop=None).reason
+    assert said not in replace(day, exemplar=replace(lit, picture=lit.picture // 3)).reason
+    # What lies on white has a mean of its own, but no more light.
+    on_white = np.full((40, 60, 3), 255, np.uint8)
+    on_white[10:20, 15:45] = 60
+    part = np.full((10, 30, 3), 130, np.uint8)
+    shop = replace(day, exemplar=replace(lit, picture=on_white), crop=part)
+    assert on_white.mean() > 180 and said not in shop.reason
 
 
 def test_a_look_alike_that_fits_better_is_named(library):
@@ -363,6 +386,23 @@ def test_the_command_prints_it_as_text_as_json_and_as_a_picture(library, run, tm
     assert run("--library", library.path, "why", "blue", "two.mp4", "--at", "99").status == 2
 
 
+@pytest.mark.parametrize("place", [("--at", "3"), ("--frame", "30")])
+def test_where_none_of_several_tracks_is_accepted_all_of_them_can_be_seen(library, run, tmp_path, place):
+    """Of twenty tracks at the time, another thing was explained, with the command to register that."""
+    asked = ("--library", library.path, "why", "purple", "two.mp4", *place)
+    told = run(*asked).out
+    (line,) = re.findall(
+        r"^(\d+) tracks are there; .* To see them all: panorama (.*)\. What none", told, re.M
+    )
+    assert "index --zoom 2 VIDEO" in told
+    seen = run(*shlex.split(line[1]), "--json")
+    assert len(seen.json) == int(line[0]) > 1, seen.err
+    assert run(*asked, "--json").json["track_id"] in {row["track_id"] for row in seen.json}
+    assert (tmp_path / "there.jpg").exists()
+    # One that is accepted is what was meant.
+    assert "To see them all" not in run("--library", library.path, "why", "blue", "two.mp4", *place).out
+
+
 def test_at_its_end_stand_the_commands_that_say_what_is_right(run, asked):
     """What it explained could be put right by `register`, which it did not say."""
     tracks = run("query", "SELECT tracks, band WHERE entity = 'red' AND score >= 0", "--json").json
@@ -386,7 +426,7 @@ def test_what_is_uncertain_has_a_command_for_either_answer(library, capsys):
 
 
 def test_the_picture_is_there_also_for_who_reads_the_first_line_alone(library, run, tmp_path, monkeypatch):
-    def left(why):
+    def left(why, at):
         raise BrokenPipeError
 
     monkeypatch.setattr("panorama.cli.why.print_why", left)

@@ -9,9 +9,10 @@ import click
 
 from panorama.cli.common import json_option, opened, print_data, print_rows, say, uris_of
 from panorama.cli.given import FilePath, Seconds
-from panorama.commands import command_of
+from panorama.commands import command, command_of
 from panorama.lines import counted, one_line
 from panorama.picture_files import check_picture
+from panorama.query.text.quoting import quote_text
 from panorama.shown.why import ONE_WAY, Why
 from panorama.shown.why_picture import write_why
 
@@ -58,13 +59,24 @@ def why_command(
     if as_json:
         print_data(json.dumps(why.as_dict(), indent=1, ensure_ascii=False))
     else:
-        print_why(why)
+        print_why(why, _at(seconds, frame))
     if out is not None:
         say(f"picture written to {out}")
 
 
-def print_why(why: Why) -> None:
-    """Print an explanation; names in it may contain line ends and terminal codes, so lines are cleaned."""
+def _at(seconds: float | None, frame: int | None) -> str:
+    """The condition that the tracks at a place fulfil; '' if it was named in another way."""
+    if frame is not None:
+        return f"start_frame <= {frame} AND end_frame > {frame}"
+    return "" if seconds is None else f"time = {seconds}"
+
+
+def print_why(why: Why, at: str = "") -> None:
+    """Print an explanation; names in it may contain line ends and terminal codes, so lines are cleaned.
+
+    Args:
+        at: the condition that the tracks at the place fulfil, if the place may have several.
+    """
     click.echo(one_line(f"{why.entity}  {why.video}  {why.span}  track {why.track_id}"))
     click.echo(one_line(why.reason))
     click.echo()
@@ -84,8 +96,21 @@ def print_why(why: Why) -> None:
     exits = f"{counted(why.exits, 'exit')}, depths of the network at which it may decide"
     click.echo(f"model {why.model} {why.model_hash[:12]}; {exits}")
     if why.tracks_there > 1:
-        click.echo(f"{why.tracks_there} tracks are there; this one fits best")
+        click.echo(one_line(f"{why.tracks_there} tracks are there; this one fits best{_all_there(why, at)}"))
     click.echo(one_line(_advice(why)))
+
+
+def _all_there(why: Why, at: str) -> str:
+    """How to see every track of the place: if none is accepted, the one that fits best may be anything."""
+    if not at or why.band == "accepted":
+        return ""
+    sql = f"SELECT tracks WHERE video = {quote_text(why.video)} AND {at}"
+    sheet = command("query", sql, "--sheet", "there.jpg")
+    closer = command("index", "--zoom", "2", "VIDEO")
+    return (
+        f", which may be something else than you mean. To see them all: {sheet}. What none of them shows was"
+        f" not found while indexing; to look closer: {closer}"
+    )
 
 
 def _advice(why: Why) -> str:

@@ -17,6 +17,14 @@ Rgb = NDArray[np.uint8]
 GREY_SPREAD = 4
 """How far apart the channels of a grey picture may be, in 99 of 100 pixels: JPEG rounds them apart."""
 
+MUCH_DARKER = 0.5
+"""A track with less than this share of the example's light is much darker. Examples are also compared in 0.7
+of their light (decision 63); what has less than half was mostly found by darkened examples alone.
+"""
+
+LIGHT = 90
+"""Percentile of brightness that stands for a picture's light: the mean tells of a background, as of white."""
+
 ONE_WAY = (
     "name one track in one way: a video and a time (--at) or a frame (--frame), the path of a picture in a"
     " folder of pictures, a row's track_id (--track) or its crop_id (--crop)"
@@ -205,8 +213,9 @@ class Why:
         other = self.runner_up
         if other is not None and self.band != "accepted" and other.band == "accepted":
             parts.append(f"The track is taken for {other.entity!r} (score {other.score:.3f}).")
-        if self.band != "accepted" and (advice := _colour_advice(self.crop, self.exemplar.picture)):
-            parts.append(advice)
+        if self.band != "accepted":
+            seen = self.crop, self.exemplar.picture
+            parts += filter(None, (_colour_advice(*seen), _light_advice(self.entity, *seen)))
         return " ".join(parts)
 
     def as_dict(self) -> dict[str, Any]:
@@ -226,6 +235,18 @@ def _colour_advice(track: Rgb | None, example: Rgb | None) -> str:
     if _is_grey(track):
         return "The track is grey, as in infrared, and the example is in colour: register grey examples, too."
     return "The example is grey and the track is in colour: register examples in colour, too."
+
+
+def _light_advice(entity: str, track: Rgb | None, example: Rgb | None) -> str:
+    """What to register if the track is in much less light; '' otherwise, or if a picture is missing."""
+    if track is None or example is None:
+        return ""
+    if np.percentile(track, LIGHT) >= MUCH_DARKER * np.percentile(example, LIGHT):
+        return ""
+    return (
+        f"The track is much darker than the example, as at night: if it is {entity!r}, register examples in"
+        " such light, too, or the same pictures, darkened."
+    )
 
 
 def _is_grey(picture: Rgb) -> bool:
