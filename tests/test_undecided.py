@@ -164,6 +164,12 @@ def test_an_empty_answer_says_how_to_see_what_comes_nearest(run, doubtful):
     assert 0 < len(nearest.json) <= 5 and nearest.err == ""
     scores = [row["score"] for row in nearest.json]
     assert scores == sorted(scores, reverse=True)
+    # What `why` says of a known place, the query did not lead to.
+    (why,) = re.findall(r"what keeps it out with: panorama (why .*)$", done.err, re.M)
+    row = nearest.json[0]
+    place = {"NAME": "ring", "VIDEO": row["video"], "SECONDS": str(row["start_time"])}
+    explained = run(*(place.get(word, word) for word in why.split()))
+    assert explained.status == 0 and "Rejected at exit" in explained.out
     ruled_out = run("query", f"{asked} AND video = 'nope'").err
     assert "no video 'nope'" in ruled_out and "nothing was found" not in ruled_out
     too_late = run("query", f"{asked} AND time > 1000").err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from panorama.commands import command
 from panorama.lines import counted
 from panorama.query.handed.relations import MATCHED_COLUMNS
 from panorama.query.shorthands.space import PREDICATES
@@ -46,9 +47,11 @@ def nothing_told(sql: str) -> str:
     if not _into_it(sql, UNCERTAIN) or _DECIDED_BY_USER.search(asked) or _GROUPED.search(sql):
         return ""
     order = "" if re.search(r"\b(ORDER|LIMIT)\b", asked) else " ORDER BY score DESC LIMIT 5"
+    why = command("why", "NAME", "VIDEO", "--at", "SECONDS")
     return (
         f"nothing was found, and nothing is uncertain; see what comes nearest with: AND score >= 0{order}. "
-        "If the thing is in the videos, register more examples, cut out so that it fills the picture (--find)"
+        "If the thing is in the videos, register more examples, cut out so that it fills the picture"
+        f" (--find); if you know where it is, see what keeps it out with: {why}"
     )
 
 
