@@ -11,6 +11,9 @@ from clips import write_taken
 from conftest import Ran
 from fakes import Thing, scene, write_album, write_picture
 
+import panorama
+from panorama.indexing.settings import IngestSettings
+
 
 def test_nothing_is_known_of_the_time_between_two_alarms(run: Callable[..., Ran], tmp_path: Path) -> None:
     """What stood in the last picture of one alarm and the first of the next was there in the hour between."""
@@ -35,6 +38,30 @@ def test_nothing_is_known_of_the_time_between_two_alarms(run: Callable[..., Ran]
     assert asked("SELECT start_clock, end_clock FROM moments ORDER BY start_time") == both
     run("query", "SELECT moments WHERE entity = 'red'", "--clips", "clips")
     assert len(list((tmp_path / "clips").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("pictures", "every", "seen"),
+    [
+        (3, 5, [(0, 3), (5, 6), (10, 12)]),
+        (2, 6, [(0, 2), (6, 8)]),
+        (8, 6, [(0, 8)]),
+        (6, 6, [(0, 6), (6, 12)]),
+    ],
+)
+def test_what_some_pictures_show_is_in_no_other_alarm_however_few_are_looked_at(
+    pictures: int, every: int, seen: list[tuple[int, int]], tmp_path: Path, fake_proposer: None
+) -> None:
+    """Of the alarms between two looks only the last one ended a track, and behind the last look none did."""
+    for number in range(12):
+        taken = f"2026:03:01 {10 + number // pictures}:00:{number:02d}"
+        shown = scene(number, [Thing("red", 0, 12)])
+        write_taken(tmp_path / "trap" / f"IMG_{number:04d}.png", taken, picture=shown)
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.index(tmp_path / "trap", settings=IngestSettings(every=every), model="color-bands")
+        tracks = library.query("SELECT start_time * 5, end_time * 5 FROM tracks ORDER BY 1").fetchall()
+        assert [(round(row[0]), round(row[1])) for row in tracks] == seen
+        assert (library.snapshot().cuts & 0xFFFFFFFF).tolist() == list(range(pictures, 12, pictures))
 
 
 @pytest.mark.parametrize("first", [3, 6, 7])

@@ -200,6 +200,14 @@ def test_frames_that_hold_much_are_let_go_of_sooner(share: int, held: int) -> No
     assert len(alive) == held
 
 
+@pytest.mark.parametrize("behind", [[3600.0, 3600.1], [3600.0, 3600.1, 7200.0]])
+def test_nothing_is_known_behind_a_pause_that_comes_after_the_last_look(behind: list[float]) -> None:
+    """Of frames 0, 100, ... or of keyframes alone: what was seen at the last look was there an hour later."""
+    times = [number / 10 for number in range(20)] + behind
+    (found,) = paused(times, {0: SEEN, 10: SEEN})
+    np.testing.assert_allclose(found, (0, 20, 0, 2))
+
+
 def test_what_did_not_change_over_a_pause_stood_there() -> None:
     seen_at = FrameSeconds()
     for seconds in (0, 1, 2, 3600, 3601):

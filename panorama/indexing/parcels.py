@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from panorama.errors import VideoError
 from panorama.regions import Regions
-from panorama.tracking.sampling import Hold, Sample, Unneeded
+from panorama.tracking.sampling import Break, Hold, Sample, Unneeded
 from panorama.tracking.segmenting import FinishedTrack
 from panorama.video import PassedFrame, VideoFrame, VideoReader
 
@@ -105,7 +105,7 @@ class Parcel:
         job: the video.
         frames: the frames, decoded or passed over, until the gate has seen them.
         rows: number, pts and time of all frames, including those not decoded.
-        events: what the gate made of sampled frames, until they are tracked.
+        events: what the gate made of sampled frames, and breaks before them, until they are tracked.
         regions: the proposed regions of each event that is a Sample.
         cuts: frames that begin a new shot.
         ends: in the last parcel, how the video begins and ends (see `Sampler.ends`); else None.
@@ -119,7 +119,7 @@ class Parcel:
     job: Job
     frames: list[VideoFrame | PassedFrame] = field(default_factory=list)
     rows: list[FrameRow] = field(default_factory=list)
-    events: list[Sample | Hold] = field(default_factory=list)
+    events: list[Sample | Hold | Break] = field(default_factory=list)
     regions: list[Regions] = field(default_factory=list)
     cuts: list[int] = field(default_factory=list)
     ends: NDArray[np.uint8] | None = None

@@ -18,7 +18,7 @@ from panorama.indexing.rest import Rest
 from panorama.indexing.settings import IngestSettings, Work, check_depth
 from panorama.models.base import Embedder, Proposer, network_facts
 from panorama.regions import Regions, suppress
-from panorama.tracking.sampling import Sample, Sampler, small_size
+from panorama.tracking.sampling import Break, Hold, Sample, Sampler, small_size
 from panorama.tracking.segmenting import FinishedTrack, FrameSeconds, SegmentBuilder
 from panorama.tracking.splitting import split_tracks
 from panorama.video import PassedFrame, VideoFrame, VideoReader
@@ -209,8 +209,9 @@ class Indexer:
                     for frame in parcel.frames:
                         parcel.events += samplers[job].look(frame)
                         rest()
-                    job.progress.samples += len(parcel.events)
-                    job.progress.unchanged += len(parcel.events) - len(parcel.samples)
+                    unchanged = sum(isinstance(event, Hold) for event in parcel.events)
+                    job.progress.samples += len(parcel.samples) + unchanged
+                    job.progress.unchanged += unchanged
                     if parcel.last:
                         samplers[job].end()
                         parcel.ends = samplers[job].ends()
@@ -374,6 +375,8 @@ class _Follower:
                 if event.cut_at is not None:
                     parcel.tracks += self._builder.cut(event.cut_at)
                 parcel.tracks += self._sample(event, next(regions))
+            elif isinstance(event, Break):
+                parcel.tracks += self._builder.cut(event.frame)
             else:
                 self._builder.hold(event.frame, event.time_seconds)
             rest()

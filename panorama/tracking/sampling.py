@@ -56,6 +56,13 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
+class Break:
+    """A frame, sampled or not, that was taken long after the one before: all tracks end there."""
+
+    frame: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rate:
     """Which frames are sampled.
 
@@ -146,16 +153,19 @@ class Sampler:
         self._first: NDArray[np.float32] | None = None
         self._fades = FadeFinder()
         self._cuts: list[int] = []
-        self._anew: int | None = None
+        self._is_anew = False
 
-    def look(self, frame: VideoFrame | PassedFrame) -> Iterator[Sample | Hold]:
-        """Take one frame: yields nothing, a Sample to look at, or a Hold if nothing changed."""
+    def look(self, frame: VideoFrame | PassedFrame) -> Iterator[Sample | Hold | Break]:
+        """Take one frame: yields a Break where one begins, and a Sample to look at or, unchanged, a Hold."""
         if isinstance(frame, PassedFrame):
             self._shots.pass_over()
             return
         self._shots.add(frame)
         if frame.begins_anew:
-            self._anew = frame.index
+            # Now, not at the next sample: others may come before that, or none at all.
+            self._is_anew = True
+            self._cut(frame.index)
+            yield Break(frame.index)
         if not self._schedule.due(frame):
             return
         luma = frame.luma()
@@ -171,20 +181,16 @@ class Sampler:
         if cut_at is None:
             begins, cut_at = fade.shot_at, fade.lit_at
         self._cut(begins)
-        anew, self._anew = self._anew, None
-        if cut_at is None and anew is not None:
-            # The camera has not moved: keep the learned background.
-            cut_at = anew
-            self._cut(anew)
         if is_cut and self._unneeded is not None:
             # The video has cuts: decoding again at every cut would take longer than decoding all frames.
             self._unneeded.stop(frame.index)
         self._shots.clear()
-        if begins is not None:
+        if begins is not None:  # behind a Break the camera has not moved: keep the learned background
             self._motion.reset()
         # Update even if nothing changed: that is when it learns the background and measures its noise.
         moving = self._motion.update(luma)
-        if seen.changed or anew is not None:
+        is_anew, self._is_anew = self._is_anew, False
+        if seen.changed or is_anew:
             yield Sample(frame, frame.rgb(*self._small_size), moving, cut_at)
         else:
             yield Hold(frame.index, frame.time_seconds)

@@ -193,15 +193,16 @@ class SegmentBuilder:
     def cut(self, first_frame: int) -> Iterator[FinishedTrack]:
         """A new shot begins at `first_frame`, or the recording resumes there: every track ends before it."""
         yield from self._finished(self._tracker.cut(), first_frame)
-        self._shot_start = first_frame
+        self._shot_start = max(self._shot_start, first_frame)
         self._looks = array("q")
 
     def finish(self) -> Iterator[FinishedTrack]:
         """End the video; yields the remaining tracks."""
+        yield from self._paused(len(self._seen_at) - 1)
         yield from self._finished(self._tracker.finish(), len(self._seen_at))
 
     def _paused(self, frame: int) -> Iterator[FinishedTrack]:
-        """End tracks where the recording paused between the last sample and this changed one."""
+        """End tracks where the recording paused between the last sample and this changed one, or the end."""
         for first in self._seen_at.resumed(self._looks[-1], frame) if self._looks else ():
             yield from self.cut(first)
 
