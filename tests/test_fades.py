@@ -116,6 +116,16 @@ def test_what_is_dark_for_long_is_no_fade(black_seconds: int, told: bool) -> Non
     assert shots == ([15 + 10 * black_seconds] if told else [])
 
 
+def test_a_night_that_fell_slowly_is_not_black() -> None:
+    """It has little of the contrast of the day, which was longer ago than any fade takes."""
+    finder = FadeFinder()
+    pictures = dimmed(1, [*np.linspace(1, 0.06, 200), *[0.06, 0.05, 0.04] * 12])
+    for number, picture in enumerate(pictures):
+        grids = [pictures[n].astype(np.int16) for n in (max(number - 1, 0), number)]
+        fade = finder.look(number / 10, picture.astype(np.float32), [number - 1, number], grids)
+        assert fade == Fade()
+
+
 def test_a_cut_to_black_and_out_of_it_is_one_shot_that_begins(tmp_path: Path, fake_proposer: None) -> None:
     assert cuts([*steady(1), *BLACK * 2, *steady(2)], tmp_path) == [17]
 
