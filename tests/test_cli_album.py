@@ -10,7 +10,10 @@ import sys
 import cv2
 import numpy as np
 import pytest
-from fakes import Thing, scene, thing_picture, write_album, write_film, write_picture
+from fakes import Thing, scene, street, thing_picture, write_album, write_film, write_picture, write_street
+
+from panorama.album.registering import video_picture
+from panorama.errors import UsageError
 
 SEEN = "SELECT count(*) AS n FROM (SELECT frames WHERE entity = '{}')"
 
@@ -198,6 +201,16 @@ def test_a_place_in_a_video_is_an_example_by_file_or_by_name(run, indexed):
     assert lost.status == 1
     told = "there is no file b.mp4, and no video of that name. Did you mean 'a.mp4'? See: panorama videos"
     assert lost.err == f"VideoOpenError: {told}\n"
+
+
+@pytest.mark.parametrize(("rate", "last"), [(10, 4.4), (1, 40.0)])
+def test_a_place_in_a_video_may_be_as_late_as_its_last_frame_is_shown(tmp_path, rate, last):
+    """Of one frame a second, half of the last second that a moment reaches over was refused."""
+    film = write_street(tmp_path / "a.mp4", [street(1)] * 40, rate)
+    box = "20,10,52,42"
+    assert video_picture(film, last, box).source == f"{film} at {39 / rate:.3f} s [{box}]"
+    with pytest.raises(UsageError, match=f"{39 / rate:.3f} s, got {last + 0.1:g}"):
+        video_picture(film, last + 0.1, box)
 
 
 def test_not_before_a_place_in_a_video_makes_a_look_alike_of_it(run, indexed):

@@ -193,8 +193,9 @@ def video_picture(video: Path, seconds: float, box: Box | None, segment: int | N
         raise UsageError("an example from a video needs the entity's box in the frame: x1,y1,x2,y2")
     with open_video(video) as reader:
         times = reader.times().seconds
-        # Allow half a second after the last frame: it is shown for a while, and players round times.
-        if not len(times) or not 0 <= seconds <= times[-1] + 0.5:
+        # The last frame is shown for as long as others are, by moments as well; and players round times.
+        shown_seconds = max(0.5, float(np.median(np.diff(times)))) if len(times) > 1 else 0.5
+        if not len(times) or not 0 <= seconds <= times[-1] + shown_seconds:
             end = f"{times[-1]:.3f}" if len(times) else "no frame"
             raise UsageError(
                 f"the time is between 0 and the last frame of {video} at {end} s, got {seconds:g}"
