@@ -218,6 +218,10 @@ def test_describe_tells_least_similarity_spread_and_the_nearest_other_entity(lib
     assert 0 < told["least_similarity"] < 1
     (single,) = library.query("DESCRIBE ENTITY 'red'").arrow().to_pylist()
     assert single["spread"] is None
+    library.query("CREATE ENTITY 'blue' FROM 'album/blue.png' NOT FROM 'album/red.png', 'album/yellow.png'")
+    library.query("ALTER ENTITY 'red' ADD NOT 'album/blue.png'")
+    (beside,) = library.query("DESCRIBE ENTITY 'red'").arrow().to_pylist()
+    assert {**beside, "negatives": 0} == single, "a look-alike is no other entity, and is not found itself"
     album = library.snapshot().album(library.embedder.hash, 1).averaged()
     owners = [album.entities[i] for i in album.entity_index]
     first, second = (album.vectors[i] for i, owner in enumerate(owners) if owner == "warm")
