@@ -66,6 +66,19 @@ def test_a_renamed_file_keeps_its_row(store, tmp_path):
     assert names(store) == {"new.mp4": segment}
 
 
+def test_of_copies_that_are_gone_the_one_of_that_name_was_moved(store, tmp_path):
+    copies = [tmp_path / "x" / "1.mp4", tmp_path / "y" / "2.mp4"]
+    for path in (*copies, tmp_path / "z" / "2.mp4"):
+        path.parent.mkdir()
+        path.touch()
+    for path in copies:
+        index(store, path.name, content="c", root=str(path.parent))
+    for path in copies:
+        path.unlink()
+    store.attach_video(video_row("2.mp4", "c", str(tmp_path / "z")), "s")
+    assert store.known_files().keys() == {str(copies[0]), str(tmp_path / "z" / "2.mp4")}
+
+
 def test_rows_follow_files_that_took_each_others_names(store):
     for number, root in enumerate(("/disks/north", "/disks/south", "/disks/south")):
         index(store, f"{number // 2}.mp4", content=f"c{number}", root=root)
@@ -90,6 +103,21 @@ def test_rows_follow_files_that_took_each_others_names(store):
         "1.mp4": "",
     }
     check_whole(store.snapshot())
+
+
+@pytest.mark.parametrize("first", ["new", "taken"])
+def test_a_file_under_a_new_path_takes_no_name_that_another_is_about_to_get(store, first):
+    """Whichever of two moves came first."""
+    for name, root in (("a.mp4", "/disks/north"), ("b.mp4", "/disks/north"), ("c.mp4", "/disks/north")):
+        index(store, name, content=name, root=root)
+    moves = {
+        "/disks/north/a.mp4": video_row("c.mp4", "a.mp4", "/disks/south"),
+        "/disks/north/b.mp4": video_row("c.mp4", "b.mp4", "/disks/north"),
+    }
+    moves = moves if first == "new" else dict(reversed(moves.items()))
+    segments = names(store)
+    assert store.move_videos(moves, store.known_files())
+    assert names(store) == {"south/c.mp4": segments["a.mp4"], "c.mp4": segments["b.mp4"]}
 
 
 def test_a_file_that_was_written_over_by_a_renamed_one_goes(store):
