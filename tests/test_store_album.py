@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,6 +103,15 @@ def test_the_same_picture_is_registered_once(store):
     assert len(store.exemplars("cat")) == 1 and len(store.snapshot().album(MODEL, 1)) == 1
 
 
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"something else")])
+def test_a_picture_that_is_registered_again_has_its_file_again(store, damage):
+    store.add_exemplars("cat", [exemplar(b"one")])
+    (known,) = store.exemplars("cat")
+    damage(known.picture)
+    store.add_exemplars("cat", [exemplar(b"one")])
+    assert store.exemplars("cat") == [known] and known.picture.read_bytes() == b"one"
+
+
 def test_a_picture_is_not_both_exemplar_and_look_alike(store):
     store.add_exemplars("cat", [exemplar(b"one")])
     with pytest.raises(EntityError, match="both an exemplar and a look-alike of 'cat'"):
@@ -149,11 +159,12 @@ def test_an_empty_picture_is_refused():
         exemplar(b"")
 
 
-@pytest.mark.parametrize("name", ["", "  ", "a\nb", "x\x00", "n" * 201, "\ud800"])
+@pytest.mark.parametrize("name", ["", "  ", "a\nb", "x\x00", "n" * 201, "\ud800", "a\u2028b", "a\u2029b"])
 def test_bad_names_are_refused(store, name):
     with pytest.raises(EntityError, match="name"):
         store.add_exemplars(name, [exemplar()])
     assert store.entities() == []
+    store.add_exemplars("n" * 200, [exemplar()])
 
 
 def test_names_that_look_alike_are_one_name(store):

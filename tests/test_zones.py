@@ -357,3 +357,10 @@ def test_polygons_are_refused_exactly_where_edges_cross(points: list[tuple[int, 
     except UsageError:
         refused = True
     assert refused == edges_cross(shares)
+
+
+@pytest.mark.parametrize("corner", [(0.5, 0), (1, 0.5), (0, 0)])
+def test_a_polygon_may_not_touch_itself(corner: tuple[float, float]) -> None:
+    """At a corner that lies on another edge, or on another corner."""
+    with pytest.raises(UsageError, match="cross"):
+        Zone("", "z", "zone", ((0, 0), (1, 0), (1, 1), (0.6, 1), corner, (0, 1)))
