@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
 import re
 import sqlite3
@@ -286,28 +287,27 @@ class Catalog:
             raise LibraryNotFound(f"no library at {self.path.parent}: {exc}") from exc
 
     def migrate(self, steps: Sequence[Sequence[str]] = MIGRATIONS) -> int:
-        """Upgrade the file to the last version of `steps` and return how many steps ran.
+        """Upgrade the file to the last version of `steps`, wholly or not at all; return how many steps ran.
 
         Raises:
             LibraryVersionError: the file is newer than this program.
+            LibraryWriteError: see `write`; the file is as it was, for the program that made it.
         """
-        ran = 0
-        while True:
-            with (
-                self.write() as tx
-            ):  # read the version inside: two programs may open an old library at the same time
-                exists = tx.row("SELECT 1 FROM sqlite_master WHERE name = 'meta'") is not None
-                version = _schema_version(tx) if exists else 0
-                check_version(self.path.parent, version, len(steps), migrating=True)
-                if version == len(steps):
-                    return ran
-                for statement in steps[version]:
-                    tx.run(statement)
-                if version == 0:
-                    tx.run(_SET_META, key="library_id", value=uuid.uuid4().hex)
-                    tx.run(_SET_META, key="created_at", value=repr(time.time()))
-                tx.run(_SET_META, key="schema_version", value=str(version + 1))
-                ran += 1
+        with (
+            self.write() as tx
+        ):  # read the version inside: two programs may open an old library at the same time
+            exists = tx.row("SELECT 1 FROM sqlite_master WHERE name = 'meta'") is not None
+            version = _schema_version(tx) if exists else 0
+            check_version(self.path.parent, version, len(steps), migrating=True)
+            missing = steps[version:]
+            for statement in itertools.chain.from_iterable(missing):
+                tx.run(statement)
+            if version == 0:
+                tx.run(_SET_META, key="library_id", value=uuid.uuid4().hex)
+                tx.run(_SET_META, key="created_at", value=repr(time.time()))
+            if missing:
+                tx.run(_SET_META, key="schema_version", value=str(len(steps)))
+        return len(missing)
 
 
 def _refuse_mixed(connection: Connection, path: Path, cause: Exception | None = None) -> None:

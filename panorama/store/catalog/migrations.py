@@ -1,6 +1,6 @@
 """A catalog of any older version comes in; one of the current version goes out, upgraded step by step.
 
-Never change a released step; append a new one. Each step runs in one transaction.
+Never change a released step; append a new one. All steps that a catalog lacks run in one transaction.
 """
 
 from __future__ import annotations
