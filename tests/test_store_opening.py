@@ -16,13 +16,14 @@ from store_samples import index
 import panorama
 from panorama.errors import (
     LibraryDamaged,
+    LibraryDiskFull,
     LibraryNotFound,
     LibraryVersionError,
     LibraryWriteError,
     UsageError,
 )
 from panorama.store import Store, Zone, opening
-from panorama.store.catalog import connections
+from panorama.store.catalog import connections, database
 from panorama.store.catalog.database import Catalog
 from panorama.store.catalog.migrations import MIGRATIONS, SCHEMA_VERSION, VIEWS
 
@@ -245,6 +246,30 @@ def test_an_upgrade_that_fails_leaves_what_its_own_program_opens(tmp_path, versi
     assert catalog.schema_version() == version
     with catalog.read() as tx:
         assert tx.row("SELECT 1 FROM sqlite_master WHERE name = 'half'") is None
+
+
+def test_an_older_library_on_a_full_disk_asks_for_room_and_not_for_permission(tmp_path, monkeypatch):
+    older_library(tmp_path / "x")
+    version_of = Catalog.schema_version
+
+    def without_room(catalog: Catalog) -> int:
+        if catalog.writable:
+            raise LibraryDiskFull("no room for what readers share")
+        return version_of(catalog)
+
+    monkeypatch.setattr(Catalog, "schema_version", without_room)
+    with pytest.raises(LibraryDiskFull, match="the disk is full; free some space"):
+        Store.open(tmp_path / "x")
+
+
+def test_opening_does_not_wait_for_whoever_writes(tmp_path, monkeypatch):
+    """It took the write lock to look for steps to run, and so waited for every change of another process."""
+    Store.create(tmp_path / "x").close()
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    with contextlib.closing(sqlite3.connect(tmp_path / "x/catalog.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with Store.open(tmp_path / "x") as store:
+            assert store.entities() == []
 
 
 def test_a_migrated_catalog_equals_a_new_one(tmp_path):

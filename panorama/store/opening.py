@@ -80,10 +80,11 @@ def opened(path: str | Path, write: bool) -> Place:
         raise _without_catalog(root, "empty")
     if version == 0 and not catalog.writable:
         raise LibraryNotFound(f"{catalog_path} is empty: the library was never completed")
-    check_version(root, version, SCHEMA_VERSION, migrating=catalog.writable)
+    check_version(root, version, SCHEMA_VERSION, migrating=writable)
     place = Place(root, catalog)
-    if catalog.writable:
+    if version < SCHEMA_VERSION:  # only then: it waits for other writers, and raises if the disk is full
         catalog.migrate()
+    if catalog.writable:
         with write_errors(root):
             place.make_folders()
     return place

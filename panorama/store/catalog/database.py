@@ -362,7 +362,7 @@ def check_version(root: Path, version: int, ours: int, migrating: bool) -> None:
     if version < ours and not migrating:
         raise LibraryVersionError(
             f"{root} has schema version {version}, this Panorama reads {ours}. "
-            "Open it once with write permission and it is upgraded:"
+            "Open it, or a copy of it, once with write permission and it is upgraded:"
             f" panorama --library {shell_word(str(root))} info"
         )
 
