@@ -176,6 +176,18 @@ def test_a_newer_library_asks_for_an_upgrade(tmp_path):
         Store.open(tmp_path / "x")
 
 
+def test_a_library_that_is_refused_is_left_as_it_was(tmp_path):
+    """The refused catalog stayed open: its log lay beside the library afterwards, for good."""
+    Store.create(tmp_path / "x").close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "x" / "catalog.sqlite")) as connection:
+        connection.execute("UPDATE meta SET value = '99' WHERE key = 'schema_version'")
+        connection.commit()
+    before = sorted(path.name for path in (tmp_path / "x").iterdir())
+    with pytest.raises(LibraryVersionError) as refused:
+        Store.open(tmp_path / "x")
+    assert sorted(path.name for path in (tmp_path / "x").iterdir()) == before, refused.value
+
+
 OLD_VECTOR = np.array([0.6, 0.8], np.float32)
 
 

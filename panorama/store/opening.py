@@ -74,16 +74,25 @@ def opened(path: str | Path, write: bool) -> Place:
     writable = write and _can_write(root)
     check_folders(root, writable)
     catalog, version = _open_catalog(root, writable)
+    try:
+        return _upgraded(root, catalog, version, writable)
+    except BaseException:
+        catalog.close()  # else its log stays beside a library that was refused, and the file stays open
+        raise
+
+
+def _upgraded(root: Path, catalog: Catalog, version: int, writable: bool) -> Place:
+    """The library of a catalog whose schema version was read, upgraded if it is older."""
     if (
         version == 0 and _has_content(root) and catalog.schema_version() == 0
     ):  # again: its maker may be at work
         raise _without_catalog(root, "empty")
     if version == 0 and not catalog.writable:
-        raise LibraryNotFound(f"{catalog_path} is empty: the library was never completed")
+        raise LibraryNotFound(f"{catalog.path} is empty: the library was never completed")
     check_version(root, version, SCHEMA_VERSION, migrating=writable)
-    place = Place(root, catalog)
     if version < SCHEMA_VERSION:  # only then: it waits for other writers, and raises if the disk is full
         catalog.migrate()
+    place = Place(root, catalog)
     if catalog.writable:
         with write_errors(root):
             place.make_folders()
