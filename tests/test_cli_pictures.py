@@ -100,6 +100,22 @@ def test_a_clip_of_a_moment_or_track_shows_the_box_in_every_frame(run, asked, tm
         assert len(frames) > 30 and sum(boxed) >= 25, (target, boxed)
 
 
+def test_a_clip_of_a_moment_shows_the_boxes_of_all_tracks_that_it_joins(run, asked, tmp_path):
+    """Of a dog that ran past in eight tracks, 48 of 253 frames had a box: those of the two best tracks."""
+    write_film(tmp_path / "solo.mp4", [Thing("blue", 2, 18), Thing("blue", 20, 38, left=80, top=10)])
+    run("index", "solo.mp4")
+    where = "entity = 'blue' AND video = 'solo.mp4'"
+    assert len(run("query", f"SELECT tracks WHERE {where}", "--json").json) > 1
+    (moment,) = run("query", f"SELECT moments WHERE {where}", "--clips", "clips", "--json").json
+    (clip,) = (tmp_path / "clips").iterdir()
+    with open_video(clip) as reader:
+        frames = [frame.rgb().astype(np.int16) for frame in reader.frames()]
+    reddish = [(f[..., 0] > 150) & (f[..., 1] < 130) & (f[..., 2] < 130) for f in frames]
+    left, right = ([int(f[:, half].sum() > 40) for f in reddish] for half in (np.s_[:70], np.s_[70:]))
+    assert sum(left[:18]) >= 12 and sum(right[20:]) >= 12, (moment["track_id"], left, right)
+    assert not (sum(left[20:]) or sum(right[:16]))
+
+
 def test_a_sheet_shows_all_rows_that_fit_in_their_order(run, asked, tmp_path):
     def sheet(sql, name):
         done = run("query", sql, "--sheet", name)

@@ -94,14 +94,26 @@ def _clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path, tracks: 
 
 
 def _boxes_of(stretch: Sequence[Hit], tracks: TrackBoxes | None) -> dict[int, list[Box]]:
-    """Frame -> boxes: those of the hits, and all boxes of a track if a hit covers more than one frame."""
-    whole = {hit.track_id for hit in stretch if hit.end_seconds is not None and hit.track_id is not None}
+    """Frame -> boxes: those of the hits, and all boxes of a track if a hit covers more than one frame.
+
+    A moment joins tracks and names only the best one. Where that one is not in sight, the boxes are those of
+    the entity's other tracks of its band.
+    """
     boxes: dict[int, list[Box]] = defaultdict(list)
-    if tracks is not None:
+    followed = [hit for hit in stretch if hit.end_seconds is not None and hit.track_id is not None]
+    if tracks is not None and followed:
+        whole = {hit.track_id for hit in followed if hit.track_id is not None}
         boxes.update(tracks.along(whole))
+        bands = tracks.bands(followed[0].entity, whole)
+        joined: dict[int, list[Box]] = {}
+        for hit in followed:
+            if hit.track_id in bands:
+                band, end = bands[hit.track_id], hit.last_seconds
+                joined.update(tracks.named(hit.entity, band, hit.video, hit.time_seconds, end))
+        boxes.update({frame: found for frame, found in joined.items() if frame not in boxes})
     for hit in stretch:
-        followed = tracks is not None and hit.end_seconds is not None and hit.track_id is not None
-        if hit.box_xyxy is not None and hit.frame is not None and not followed:
+        is_followed = tracks is not None and hit.end_seconds is not None and hit.track_id is not None
+        if hit.box_xyxy is not None and hit.frame is not None and not is_followed:
             boxes.setdefault(hit.frame, []).append(hit.box_xyxy)
     return boxes
 

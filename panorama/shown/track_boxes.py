@@ -24,6 +24,8 @@ SELECT track_id, frame, x1, y1, x2, y2 FROM crops WHERE track_id IN ({{tracks}})
 QUALIFY row_number() OVER (PARTITION BY track_id ORDER BY {BEST_FIRST}) = 1
 """
 _ALONG = "SELECT frames WHERE track_id IN ({tracks})"
+_BANDS = "SELECT tracks, band WHERE entity = ? AND score >= 0 AND track_id IN ({tracks})"
+_NAMED = "SELECT frames WHERE entity = ? AND band = ? AND video = ? AND time >= ? AND time < ?"
 _FRAMES = """
 SELECT DISTINCT video, frame, pts, time FROM frames
 WHERE list_contains(?, video) AND frame BETWEEN ? AND ? AND list_contains(?, frame)
@@ -57,6 +59,19 @@ class TrackBoxes:
         """Frame -> the boxes of these tracks, all of one video, in every frame of theirs."""
         found: dict[int, list[Box]] = defaultdict(list)
         for row in self._rows(_ALONG, track_ids):
+            found[row["frame"]].append(_box(row))
+        return found
+
+    def bands(self, entity: str, track_ids: Iterable[int]) -> dict[int, str]:
+        """The band of each of these tracks for an entity; none if the album has no such entity."""
+        if self._snapshot is None or entity not in self._snapshot.entity_names:
+            return {}
+        return {row["track_id"]: row["band"] for row in self._rows(_BANDS, track_ids, entity)}
+
+    def named(self, entity: str, band: str, video: str, start: float, end: float) -> dict[int, list[Box]]:
+        """Frame -> the boxes of an entity's tracks of one band in [start, end) seconds of a video."""
+        found: dict[int, list[Box]] = defaultdict(list)
+        for row in self._query(_NAMED, [entity, band, video, start, end]).to_pylist():
             found[row["frame"]].append(_box(row))
         return found
 
@@ -98,12 +113,13 @@ class TrackBoxes:
         found = {(row["video"], row["frame"]): row for row in rows}
         return {one: found[one] for one in found.keys() & wanted}
 
-    def _rows(self, sql: str, track_ids: Iterable[int]) -> list[dict[str, Any]]:
+    def _rows(self, sql: str, track_ids: Iterable[int], *before: Any) -> list[dict[str, Any]]:
+        """The rows of SQL about some tracks, whose ids follow its other values."""
         tracks = sorted(set(track_ids))
         if not tracks:
             return []
         rows: list[dict[str, Any]] = self._query(
-            sql.format(tracks=", ".join("?" * len(tracks))), tracks
+            sql.format(tracks=", ".join("?" * len(tracks))), [*before, *tracks]
         ).to_pylist()
         return rows
 
