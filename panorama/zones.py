@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 _KINDS = {"zone": "zone", "line": "line", "polygon": "zone", "rectangle": "zone", "linestrip": "line"}
 """What drawing tools call a shape -> its kind here."""
 _NAME_SIZE = 0.5
+_LEAST_SIZE = 0.3
+"""Of the letters of a name that is too long for the picture; smaller ones are not legible."""
+_Plate = tuple[int, int, int, int]
+"""The ground of a name: left, top, right, bottom, in pixels."""
 _COLOURS = ((80, 220, 120), (255, 170, 60), (90, 170, 255), (240, 100, 200), (240, 230, 80))
 
 
@@ -321,6 +325,7 @@ def draw_shapes(picture: NDArray[np.uint8], shapes: Sequence[Zone]) -> NDArray[n
     """Draw shapes on an RGB image: zones filled, lines with an arrow towards their 'in' side."""
     height, width = picture.shape[:2]
     thick = max(1, round(min(width, height) / 240))
+    named = []
     for number, zone in enumerate(shapes):
         colour = _COLOURS[number % len(_COLOURS)]
         points = (
@@ -334,20 +339,50 @@ def draw_shapes(picture: NDArray[np.uint8], shapes: Sequence[Zone]) -> NDArray[n
         cv2.polylines(picture, [points], zone.kind == "zone", colour, thick, cv2.LINE_AA)
         if zone.kind == "line":
             _arrow(picture, points, colour, thick)
-        _name(picture, zone.name, points, colour)
+        named.append((zone.name, points, colour))
+    taken: list[_Plate] = []
+    for name, points, colour in named:  # last, so that no shape lies over a name
+        taken.append(_name(picture, name, points, colour, taken))
     return picture
 
 
-def _name(picture: NDArray[np.uint8], name: str, points: NDArray[np.int32], colour: Sequence[int]) -> None:
-    """Write a shape's name on a black plate above its topmost point, larger in a large picture."""
+def _name(
+    picture: NDArray[np.uint8],
+    name: str,
+    points: NDArray[np.int32],
+    colour: Sequence[int],
+    taken: Sequence[_Plate] = (),
+) -> _Plate:
+    """Write a shape's name on a black plate above its topmost point, larger in a large picture.
+
+    Args:
+        taken: the plates of other names; this one is moved down below those that it would cover.
+
+    Returns:
+        Its own plate.
+    """
     height, width = picture.shape[:2]
     scale = max(1.0, min(width, height) / 480)
     size, weight = _NAME_SIZE * scale, 1 if scale < 1.5 else 2
-    wide, tall, gap = text_width(name, size, weight), round(12 * scale), round(4 * scale)
+    tall, gap = round(12 * scale), round(4 * scale)
+    wide = text_width(name, size, weight)
+    if wide > width - 2 * gap:
+        size = max(size * (width - 2 * gap) / wide, _LEAST_SIZE)
+        wide = text_width(name, size, weight)
     x, y = (int(c) for c in points[points[:, 1].argmin()])
     left, base = max(min(x, width - wide - 2 * gap), 0), max(y - 2 * gap, tall + gap)
-    cv2.rectangle(picture, (left, base - tall - gap), (left + wide + 2 * gap, base + gap), (0, 0, 0), -1)
+    beside = [plate for plate in taken if plate[0] <= left + wide + 2 * gap and left <= plate[2]]
+
+    def is_free(base: int) -> bool:
+        return all(base + gap < upper or lower < base - tall - gap for _, upper, _, lower in beside)
+
+    lower_ones = sorted(lower + 1 + tall + gap for *_, lower in beside)
+    free = (at for at in (base, *lower_ones) if base <= at < height - gap and is_free(at))
+    base = next(free, base)
+    plate = (left, base - tall - gap, left + wide + 2 * gap, base + gap)
+    cv2.rectangle(picture, plate[:2], plate[2:], (0, 0, 0), -1)
     draw_text(picture, name, (left + gap, base), size, colour, weight)
+    return plate
 
 
 def _arrow(picture: NDArray[np.uint8], points: NDArray[np.int32], colour: Sequence[int], thick: int) -> None:

@@ -316,6 +316,27 @@ def test_the_name_of_a_shape_stands_on_black_within_the_picture(
     assert len(plate) == pytest.approx(20 * max(1, height / 480), abs=2)
 
 
+def test_names_of_shapes_that_begin_at_one_place_stand_below_each_other() -> None:
+    """The name of the second lay on that of the first, and its fill over that as well."""
+    corner = ((0.0, 0.4), (1.0, 0.4), (1.0, 1.0), (0.0, 1.0))
+    shapes = [Zone("", name, "zone", corner) for name in ("lawn", "terrace", "beds")]
+    picture = np.full((240, 320, 3), 128, np.uint8)
+    drawn = draw_shapes(picture.copy(), shapes)
+    alone = [draw_shapes(picture.copy(), [shape]) for shape in shapes]
+    black = [int((one == 0).all(axis=2).sum()) for one in (drawn, *alone)]
+    assert black[0] == pytest.approx(sum(black[1:]), rel=0.02) and min(black) > 200
+
+
+def test_the_end_of_a_long_name_is_in_a_narrow_picture() -> None:
+    """It was cut off, so that two names were one."""
+    shape = ((0.4, 0.2), (0.9, 0.2), (0.9, 0.9))
+    first, second = (
+        draw_shapes(np.full((480, 240, 3), 128, np.uint8), [Zone("", name, "zone", shape)])
+        for name in (f"front garden and drive behind the house, gate {n}" for n in (1, 2))
+    )
+    assert not np.array_equal(first, second)
+
+
 def test_a_shape_of_a_camera_stands_before_one_of_every_camera() -> None:
     everywhere, own = Zone("", "door", "zone", SQUARE), Zone("gate", "door", "zone", SQUARE[:3])
     other = Zone("", "mat", "zone", SQUARE)
