@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from panorama.errors import LibraryWriteError, QueryError, UsageError
 from panorama.picture_files import write_picture
 from panorama.shown.grid import TILE_HEIGHT, TILE_WIDTH, beside
-from panorama.shown.hit_clips import _stretches, write_clips
+from panorama.shown.hit_clips import NAME_BYTES, _clip_name, _stretches, write_clips
 from panorama.shown.hits import Hit, hits_of
 from panorama.shown.sheet import choose, write_sheet
 
@@ -214,3 +214,11 @@ def test_what_stretches_of_hits_take_grows_with_their_number(monkeypatch):
     found = _stretches([last, *later, *frames, other], {})
     assert found == {("a.mp4", "red"): [frames, later, [last]], ("a.mp4", "blue"): [[other]]}
     assert len(looked) <= 2 * (len(frames) + 4)
+
+
+@pytest.mark.parametrize("first", ["-", "."])
+def test_a_clip_of_a_long_name_is_neither_hidden_nor_an_option(first: str) -> None:
+    """Where the beginning of the video's name was cut off, the clip could begin with a dash or a dot."""
+    end = "-frog-000001.00.mp4"
+    kept = "y" * (NAME_BYTES - len(end) - 1)
+    assert _clip_name(f"x{first}{kept}", "frog", 1.0, set()) == f"{kept}{end}"

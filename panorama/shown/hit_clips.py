@@ -123,7 +123,8 @@ def _clip_name(video: str, entity: str, start: float, taken: set[str]) -> str:
     thing = _cut(_safe(entity), NAME_BYTES // 3) or "hit"
     for again in itertools.count(1):
         end = f"-{thing}-{start:09.2f}{'' if again == 1 else f'-{again}'}.mp4"
-        name = _cut(_safe(video).lstrip("."), NAME_BYTES - len(end.encode())) + end
+        # Neither hidden nor taken for an option, also where the beginning is cut off.
+        name = _cut(_safe(video), NAME_BYTES - len(end.encode())).lstrip("-.") + end
         if name.casefold() not in taken:
             break
     taken.add(name.casefold())
