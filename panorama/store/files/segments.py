@@ -251,7 +251,6 @@ class SegmentWriter:
             ValueError: already committed or aborted, or the video has another content hash.
             LibraryWriteError: for example a full disk; the library is as before.
         """
-        self.check(video)
         try:
             return commit_together([(self, video)])[0]
         except BaseException:
@@ -292,8 +291,7 @@ class SegmentWriter:
     def abort(self) -> None:
         """Delete all that was written; only the segment's number stays used up."""
         if self.discard():  # before changing the catalog: a full disk needs the room
-            with self.place.catalog.write() as tx:
-                tx.run(_GIVE_UP, segment=self.segment)
+            _give_up([self])
 
     def discard(self) -> bool:
         """Delete all that was written, if it is not committed; return whether there was something."""
@@ -355,8 +353,13 @@ def abort_together(writers: Sequence[SegmentWriter]) -> None:
     with contextlib.ExitStack() as rest:  # the others, too, if one of them raises
         for writer in writers:
             rest.callback(writer.discard)
-    catalog = writers[0].place.catalog
-    with contextlib.suppress(LibraryWriteError), catalog.write(wait_seconds=ABORT_WAIT_SECONDS) as tx:
+    with contextlib.suppress(LibraryWriteError):
+        _give_up(writers, ABORT_WAIT_SECONDS)
+
+
+def _give_up(writers: Sequence[SegmentWriter], wait_seconds: float | None = None) -> None:
+    """Retire segments of one library that were not committed; `wait_seconds` as in `commit_together`."""
+    with writers[0].place.catalog.write(wait_seconds=wait_seconds) as tx:
         for writer in writers:
             tx.run(_GIVE_UP, segment=writer.segment)
 
