@@ -10,7 +10,6 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from panorama.errors import ModelError, UsageError
 from panorama.models import cores
 from panorama.models.embedder import PanoramaNet
 from panorama.models.late import cohort_of
-from panorama.models.ranges import read_ranges, write_ranges
+from panorama.models.ranges import in_batches, read_ranges, write_ranges
 from panorama.models.retrieval import at_most_per_label
 from panorama.models.training.loop import LOG
 from panorama.models.training.moments import at_once
@@ -259,10 +258,7 @@ def _seen(
     rows: list[dict[str, str]], root: Path, model: PanoramaNet, counts: NDArray[np.bool_] | None
 ) -> Seen:
     whole = (laid_flat(read_picture(root / row["file"]), trim=False) for row in rows)
-    pictures = map(shrink, whole)
-    batches = []
-    while batch := list(islice(pictures, BATCH)):
-        batches.append(model.embed_all(batch))
+    batches = [model.embed_all(some) for some in in_batches(map(shrink, whole), BATCH)]
     return Seen.of(np.concatenate(batches, axis=1), model.learned_dim, [r["class"] for r in rows], counts)
 
 
