@@ -14,6 +14,7 @@ from sqlglot import exp
 from panorama.query.handed.relations import MATCHED_COLUMNS, RELATION_COLUMNS
 from panorama.query.shorthands.conditions import Reach
 from panorama.query.shorthands.plan import OUTPUT, VIDEO_COLUMNS, columns_of
+from panorama.query.text.ctes import named_ctes
 
 UNTOLD = "?"
 """Stands among the columns of a leaf for names in its SELECTs that may be more than the video's columns."""
@@ -135,11 +136,13 @@ class _Scopes:
         root: the condition.
         named: the CTEs of the statement.
         known: the columns of queries: id() of the query -> columns.
+        ctes: the CTEs that tables name: id() of the tree -> id() of the table -> CTE.
     """
 
     root: exp.Expr
     named: Named
     known: dict[int, _Columns] = field(default_factory=dict)
+    ctes: dict[int, dict[int, exp.CTE]] = field(default_factory=dict)
 
     def reach(self, table: exp.Expr) -> Reach:
         """How far beyond the row a table in a FROM lies."""
@@ -274,22 +277,11 @@ class _Scopes:
         return _Columns(names, frozenset(name for one in found for name in one.others or ()))
 
     def _own_cte(self, table: exp.Expr) -> exp.Expr | None:
-        """The CTE of a WITH around a table, in its own tree, that the table names; None for none."""
-        below, name = table, table.name.lower()
-        while below.parent is not None:
-            around = below.parent
-            with_ = around.args.get("with_")
-            if isinstance(around, exp.With):
-                # A CTE sees those before it; what it is called itself means something else.
-                place = next(i for i, one in enumerate(around.expressions) if one is below)
-                seen = around.expressions if around.args.get("recursive") else around.expressions[:place]
-            else:
-                seen = with_.expressions if with_ is not None and below is not with_ else []
-            for cte in reversed(seen):
-                if cte.alias.lower() == name:
-                    return cte
-            below = around
-        return None
+        """The CTE of a WITH around a table, in the table's own tree, that it names; None for none."""
+        tree = table.root()
+        if id(tree) not in self.ctes:
+            self.ctes[id(tree)] = {id(one): cte for cte, tables in named_ctes(tree) for one in tables}
+        return self.ctes[id(tree)].get(id(table))
 
 
 def _sources(select: exp.Expr) -> list[exp.Expr]:

@@ -11,6 +11,7 @@ from sqlglot.tokens import Token
 
 from panorama.query.handed.relations import RELATION_COLUMNS, RELATIONS
 from panorama.query.shorthands.plan import OUTPUT
+from panorama.query.text.ctes import is_recursive, named_ctes
 from panorama.query.text.dialect import Panorama
 from panorama.query.text.extensions import TARGETS
 
@@ -84,41 +85,19 @@ def read_statement(sql: str, tokens: list[Token]) -> Statement | None:
 
 
 def _resolve(statement: Statement) -> None:
-    """Find the CTE that each table names, as DuckDB does, and the columns of each CTE.
-
-    A query sees the CTEs of its own WITH and of those around it; among equal names, the innermost counts. A
-    CTE sees those before it in its WITH. It does not see itself: WITH tracks AS (SELECT * FROM tracks) reads
-    the relation. In a WITH RECURSIVE it may mean either, so there its own name counts as the CTE.
-    """
-    left: list[tuple[exp.Expr, dict[str, exp.CTE], bool]] = [(statement.tree, {}, False)]
-    while left:
-        node, seen, is_named = left.pop()
-        if is_named and isinstance(node, exp.CTE):
-            seen[node.alias.lower()] = node
-            statement.uses[id(node)] = []
-            statement.outputs[id(node)] = _cte_outputs(node, statement)
-            continue
-        cte = seen.get(node.name.lower()) if isinstance(node, exp.Table) else None
-        if cte is not None and not node.args.get("db"):
-            statement.ctes[id(node)] = cte
-            statement.uses[id(cte)].append(node)
-        own = node.args.get("with_")
-        inside = dict(seen) if own else seen
-        left += [(child, inside, False) for child in node.iter_expressions() if child is not own]
-        for below in reversed(own.expressions if own else ()):
-            # What is added last is taken first: all that is in a CTE is resolved before its name is seen.
-            steps = [(below, inside, True), (below, inside, False)]
-            left += reversed(steps) if _is_recursive(below) else steps
+    """Find the CTE that each table names, and the columns of each CTE."""
+    found = named_ctes(statement.tree)
+    for cte, tables in found:
+        statement.uses[id(cte)] = tables
+        statement.ctes.update((id(table), cte) for table in tables)
+    for cte, _ in found:
+        statement.outputs[id(cte)] = _cte_outputs(cte, statement)
 
 
 def _cte_outputs(cte: exp.CTE, statement: Statement) -> frozenset[str] | None:
     """The columns of a CTE; None if unknown."""
     renamed = cte.args["alias"].args.get("columns")
-    return None if renamed or _is_recursive(cte) else _outputs(cte.this, statement)
-
-
-def _is_recursive(cte: exp.CTE) -> bool:
-    return cte.parent is not None and bool(cte.parent.args.get("recursive"))
+    return None if renamed or is_recursive(cte) else _outputs(cte.this, statement)
 
 
 def _explained(tokens: list[Token]) -> list[Token]:
