@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import sys
 
@@ -225,50 +224,6 @@ def test_a_name_that_is_no_text_is_reported_and_the_others_are_indexed(run, tmp_
     assert done.status == 3 and "defect" not in done.err
     assert "bad\\udcff.mp4 has a name that is not UTF-8 text; rename the file" in done.err
     assert videos(run) == ["a.mp4"]
-
-
-def test_a_demo_says_what_is_no_video_and_makes_nothing(run, tmp_path):
-    lost = run("demo", "nosuch.mp4")
-    assert (lost.status, list(tmp_path.iterdir())) == (1, [])
-    assert lost.err.startswith("VideoError: there is no file nosuch.mp4; name a video")
-    (tmp_path / "photos").mkdir()
-    assert "photos holds no video" in run("demo", "photos").err
-
-
-def test_a_demo_of_a_folder_goes_on_without_what_is_damaged(run, tmp_path):
-    """It ended with "could not be indexed", though all but one of the videos were."""
-    write_film(tmp_path / "own" / "a.mp4", FILM)
-    (tmp_path / "own" / "b.mp4").write_text("no video")
-    done = run("demo", "own")
-    assert (done.status, "failed   own/b.mp4" in done.err) == (0, True)
-    assert done.out.startswith("\nSELECT moments WHERE entity = 'most-seen'")
-    (tmp_path / "own" / "a.mp4").unlink()
-    assert "own could not be indexed; see above" in run("demo", "own").err
-
-
-def test_a_demo_prints_commands_that_go_on_as_they_stand(run, tmp_path):
-    write_film(tmp_path / "a.mp4", FILM)
-    done = run("demo", "a.mp4", "--folder", "my demo")
-    assert done.status == 0, done.err
-    lines = [line.strip() for line in done.err.splitlines() if line.startswith("  panorama ")]
-    for line in (line for line in lines if "NAME" not in line):
-        words = shlex.split(line)[1:]
-        assert run(*words).status == 0, line
-    assert len(lines) == 3 and (tmp_path / "my demo" / "hits.jpg").is_file()
-    for words in (["--library", "mine", "demo", "a.mp4"], ["demo", "a.mp4", "--library", "mine"]):
-        refused = run(*words)
-        assert (refused.status, "--folder" in refused.err) == (2, True)
-    assert "--library" not in run("demo", "--help").out
-
-
-@pytest.mark.parametrize("name", [f"{'x' * 240}.mp4", f"{'ж' * 120}.mp4"])
-def test_a_demo_takes_a_video_with_the_longest_of_names(run, tmp_path, name):
-    """The folder of its library had the name and 17 characters more, which no file system takes."""
-    write_film(tmp_path / name, FILM)
-    done = run("demo", name)
-    assert done.status == 0, done.err
-    (library,) = (tmp_path / "panorama-demo").glob("library-*")
-    assert len(library.name) == len("library--") + 50 + 8
 
 
 def test_speed_is_told_of_all_files_together(run, tmp_path):

@@ -20,7 +20,6 @@ import panorama
 from panorama.content import content_dir
 from panorama.errors import ModelError
 from panorama.indexing.outcomes import Hooks
-from panorama.indexing.parcels import BATCH_BYTES, Batch, Job, Parcel, batched
 from panorama.indexing.pipeline import NICENESS
 from panorama.models.base import Embedder, Proposer
 from panorama.models.color import ColorEmbedder
@@ -28,7 +27,6 @@ from panorama.models.late import Late, LateEmbedder
 from panorama.models.late_proposer import LateProposer
 from panorama.models.precision import why_no_int8
 from panorama.models.registry import late_embedder, late_proposer
-from panorama.worker.channel import receive, send
 from panorama.worker.client import EmbedderBeside, ModelProcess, ProposerBeside, beside
 from panorama.worker.flag import Flag
 from panorama.worker.server import PROPOSER, Request, _answered, _Served
@@ -481,60 +479,3 @@ def test_what_is_wrong_with_a_folder_is_told_to_who_asks_and_to_nobody_else(
         process.load(PROPOSER)
     process.close()
     assert capfd.readouterr() == ("", "")
-
-
-def test_messages_arrive_as_they_were_sent() -> None:
-    reading, writing = (os.fdopen(end, mode) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
-    big = np.arange(3 << 20, dtype=np.uint8).reshape(1024, -1, 3)
-    sent = ["text", {"a": big, "b": big[::2, ::3]}, np.zeros((0, 4), np.float32), None]
-    sender = threading.Thread(target=send, args=(writing, sent))
-    sender.start()
-    got = receive(reading)
-    sender.join()
-    assert got[0] == "text" and got[3] is None and got[2].shape == (0, 4)
-    np.testing.assert_array_equal(got[1]["a"], big)
-    np.testing.assert_array_equal(got[1]["b"], big[::2, ::3])
-    got[1]["a"][:] = 0  # as any other array
-    writing.write(b"\x02\x00")  # and then the end, in the middle of a message
-    writing.close()
-    with pytest.raises(EOFError):
-        receive(reading)
-    reading.close()
-
-
-def test_three_batches_are_under_way_while_the_next_is_gathered_and_all_end_in_order(tmp_path: Path) -> None:
-    job = Job(panorama.video.open_video(write_film(tmp_path / "a.mp4", [], frames=3)))
-    told: list[str] = []
-
-    def begin(some: list[Parcel]) -> panorama.indexing.parcels.End:
-        name = ",".join(str(p.rows[0][0]) for p in some)
-        told.append(f"begin {name}")
-
-        def end() -> float:
-            told.append(f"end {name}")
-            return 0.25
-
-        return end
-
-    given = [Parcel(job, rows=[(number, 0, 0.0)]) for number in range(9)]
-    left = [p.rows[0][0] for p in batched(iter(given), "step", begin, Batch(2, lambda p: 1, lambda p: 0))]
-    assert left == list(range(9))
-    begun = ["begin 0,1", "begin 2,3", "begin 4,5", "begin 6,7", "end 0,1", "begin 8"]
-    assert told == [*begun, "end 2,3", "end 4,5", "end 6,7", "end 8"]
-    assert job.progress.stage_seconds["step"] == pytest.approx(1.25, abs=0.3)
-    job.reader.close()
-
-
-def test_frames_that_hold_much_make_a_batch_before_there_are_many(tmp_path: Path) -> None:
-    job = Job(panorama.video.open_video(write_film(tmp_path / "a.mp4", [], frames=3)))
-    begun: list[list[int]] = []
-
-    def begin(some: list[Parcel]) -> panorama.indexing.parcels.End:
-        begun.append([p.rows[0][0] for p in some])
-        return lambda: 0.0
-
-    given = [Parcel(job, rows=[(number, 0, 0.0)]) for number in range(7)]
-    heavy = Batch(8, lambda p: 1, lambda p: BATCH_BYTES // 3 + 1)
-    assert [p.rows[0][0] for p in batched(iter(given), "step", begin, heavy)] == list(range(7))
-    assert begun == [[0, 1, 2], [3, 4, 5], [6]]
-    job.reader.close()
