@@ -93,7 +93,11 @@ class RecordingReport:
 
     def lines(self) -> list[str]:
         """The report as lines for people; empty if there is nothing to report."""
-        told = [self.remark] if self.remark else []
+        return [*([self.remark] if self.remark else []), *self._of_times(), *self._of_unread()]
+
+    def _of_times(self) -> list[str]:
+        """What the rule told of times, and of which videos it told none."""
+        told = []
         if self.dated:
             told.append(
                 f"wall-clock time of {counted(self.dated, 'video')} from {self.source}, as {self.example}"
@@ -129,6 +133,11 @@ class RecordingReport:
                 f"{counted(len(self.undated), 'video has', 'videos have')} no wall-clock time from"
                 f" {self.source}: {some(self.undated)}"
             )
+        return told
+
+    def _of_unread(self) -> list[str]:
+        """What of cameras and times the names or the EXIF may tell, but not by this rule."""
+        told = []
         if self.unnamed:
             told.append(
                 f"{counted(len(self.unnamed), 'name does', 'names do')} not fit --camera-from"
