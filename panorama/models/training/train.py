@@ -113,8 +113,8 @@ def train(
         run.resume(out)
     else:
         (out / LOG).unlink(missing_ok=True)  # not before: all that may refuse this training has had its say
-    if not resume and measure is not None:
-        run.before = _told("before", measure(run.average))
+        if measure is not None:
+            run.before = _told("before", measure(run.average))
     count = len(run.lessons.places)
     say(f"{count} views of {run.lessons.count} identities; step {run.step} of {settings.steps}")
     if not run_training(run, out, mean, std, measure, None if minutes is None else began + minutes * 60):
