@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 STOPPING = (signal.SIGTERM, signal.SIGHUP)
 """Signals that ask a process to end, besides Ctrl-C; it ends at once if it does not handle them."""
@@ -70,3 +71,43 @@ def uninterrupted() -> Iterator[None]:
             signal.signal(number, handler)
         for one in dict.fromkeys(came):
             signal.raise_signal(one)
+
+
+@contextmanager
+def signals_raise() -> Iterator[None]:
+    """What the handler of a signal raises within the block comes out of it, whatever libraries make of it.
+
+    DuckDB keeps only the text of what is raised while it reads a Python table, and some of its errors are
+    expected and dropped. Texts cannot tell: `SELECT error('...')` may have any.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    raised: list[BaseException] = []
+
+    def noting(handler: Callable[[int, FrameType | None], Any]) -> Callable[[int, FrameType | None], None]:
+        def hear(number: int, frame: FrameType | None) -> None:
+            try:
+                handler(number, frame)
+            except BaseException as exc:
+                raised.append(exc)
+                raise
+
+        return hear
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *STOPPING)}
+    heard = {number: noting(handler) for number, handler in before.items() if callable(handler)}
+    try:
+        for number, hear in heard.items():
+            signal.signal(number, hear)
+        yield
+    except BaseException as exc:
+        if raised and exc is not raised[-1]:
+            raise raised[-1] from exc
+        raise
+    finally:
+        for number, hear in heard.items():
+            if signal.getsignal(number) is hear:  # a handler may have set another one
+                signal.signal(number, before[number])
+    if raised:
+        raise raised[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import sqlite3
 import sys
 import threading
@@ -15,10 +16,11 @@ from types import FrameType
 import duckdb
 import pyarrow as pa
 import pytest
-from fakes import Thing, write_film
+from fakes import Thing, thing_picture, write_film
 
 import panorama
 from panorama.indexing.pipeline import Line, Stage
+from panorama.query.engine import Engine
 from panorama.query.handed import relations
 from panorama.query.handed.lending import lent
 from panorama.store.catalog.connections import CATALOG_NAME
@@ -122,6 +124,33 @@ def test_an_interrupt_while_duckdb_reads_a_table_is_one(tmp_path):
     for _ in interruptions(copy, ""):
         stopped += 1
     assert stopped > 5 and connection.execute("SELECT sum(a) FROM copied").fetchall() == [(3,)]
+
+
+def test_ctrl_c_while_duckdb_reads_what_a_statement_is_handed_is_one(library):
+    """In half of these places it was a QueryError: offering a filter to the source failed."""
+    library.register("red", thing_picture("red"))
+    sql = "SELECT frames WHERE entity = 'red' AND score >= 0"
+    assert len(library.query(sql)) == 10
+    for number in itertools.count(1):
+        left = [number]
+
+        def signalled(frame: FrameType, event: str, _: object, left: list[int] = left) -> None:
+            if event == "call" and frame.f_back and frame.f_back.f_code is Engine._execute.__code__:
+                left[0] -= 1
+                if not left[0]:
+                    signal.raise_signal(signal.SIGINT)
+
+        sys.setprofile(signalled)
+        try:
+            library.query(sql)
+        except KeyboardInterrupt:
+            continue
+        finally:
+            sys.setprofile(None)
+        assert left[0] > 0, f"Ctrl-C number {number} was lost"
+        break
+    assert number > 5 and len(library.query(sql)) == 10
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_an_interrupt_while_a_query_connects_is_one(library, monkeypatch):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from fakes import Thing, start_panorama, write_film
 
-from panorama.stopping import stopping_unwinds, uninterrupted
+from panorama.stopping import signals_raise, stopping_unwinds, uninterrupted
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are sent")
 
@@ -87,3 +89,46 @@ def test_what_tells_the_program_to_end_waits_for_the_block_where_it_unwinds() ->
             done.append("never")
     assert done == ["went on"] and killed == [signal.SIGTERM]
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def made_into_something_else() -> None:
+    """What DuckDB makes of it, of which it keeps the text."""
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except BaseException as exc:
+        text = str(exc)
+    raise ValueError(f"reading failed: {text}")
+
+
+def dropped() -> None:
+    with contextlib.suppress(ValueError):
+        made_into_something_else()
+
+
+@pytest.mark.parametrize("within", [made_into_something_else, dropped])
+def test_what_a_signal_raised_is_told_whatever_became_of_it_on_the_way(within: Callable[[], None]) -> None:
+    with pytest.raises(KeyboardInterrupt), signals_raise():
+        within()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_handler_of_the_program_is_asked_and_what_it_raises_is_told() -> None:
+    def leave(number: int, _: object) -> None:
+        raise SystemExit(number)
+
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, leave)
+    try:
+        with pytest.raises(SystemExit), signals_raise():
+            dropped()
+        signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+        with signals_raise():
+            signal.raise_signal(signal.SIGINT)
+        assert heard == [signal.SIGINT]
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_an_error_beside_no_signal_stays_what_it_is() -> None:
+    with pytest.raises(ValueError, match="KeyboardInterrupt"), signals_raise():
+        raise ValueError("failed: KeyboardInterrupt")

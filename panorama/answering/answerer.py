@@ -29,6 +29,7 @@ from panorama.query.matching.promises import evidence_for
 from panorama.query.result.result import Result
 from panorama.query.text.statements import DescribeEntity, EntityStatement, ShowEntities, parse_statement
 from panorama.query.text.tokens import tokenize
+from panorama.stopping import signals_raise
 from panorama.store import Snapshot, Store
 from panorama.store.scenes.places import PlaceTables
 from panorama.threads import Threads, products_alone
@@ -130,8 +131,8 @@ class Answering:
 
     @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:
-        """While a query runs, indexing pauses, and libraries use the thread counts that suit it."""
-        with self._store.asking(), Threads.here().lent(), products_alone():
+        """While a query runs, indexing pauses, libraries have threads that suit it, and Ctrl-C ends it."""
+        with signals_raise(), self._store.asking(), Threads.here().lent(), products_alone():
             yield
 
     def verify(self, first: Image, second: Image) -> Verdict:
