@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
 import json
 import os
@@ -320,6 +321,31 @@ def test_times_of_numpy_are_times_whatever_they_count(library: Library, unit: st
     assert (row.a, row.b, row.c) == (wanted, [wanted], timedelta(days=2))
 
 
+class Named(str, enum.Enum):  # noqa: UP042  other text than a StrEnum
+    """As web frameworks read the choices of a parameter; its text is Named.RED."""
+
+    RED = "red"
+
+
+class Counted(int, enum.Enum):
+    ONE = 1
+
+
+def test_what_is_missing_from_a_data_frame_is_null(library: Library) -> None:
+    """In a shorthand NaT was an entity of that name, and NA was refused."""
+    pandas = pytest.importorskip("pandas")
+    for missing in (pandas.NaT, pandas.NA, np.datetime64("NaT"), None):
+        assert not len(library.query("SELECT tracks WHERE entity = 'red' AND start_time < ?", [missing]))
+        assert library.query("SELECT ? IS NULL AS missing", [missing])[0].missing
+
+
+@pytest.mark.parametrize("sql", ["SELECT tracks WHERE video = ?", "SELECT ? AS text"])
+def test_text_that_utf_8_has_not_is_a_query_error(library: Library, sql: str) -> None:
+    """Within a shorthand it was a TypeError of DuckDB's functions."""
+    with pytest.raises(QueryError, match=r"UTF-8"):
+        library.query(sql, [os.fsdecode(b"caf\xe9.mp4")])
+
+
 @pytest.mark.parametrize(
     ("sql", "value"),
     [
@@ -329,6 +355,11 @@ def test_times_of_numpy_are_times_whatever_they_count(library: Library, unit: st
         ("SELECT tracks WHERE track_id IN ?", "list"),
         ("SELECT tracks WHERE start_time < ? AND entity = 'red'", np.float32(2)),
         ("SELECT track_id FROM tracks WHERE start_time < $start", {"start": np.float64(2)}),
+        ("SELECT tracks WHERE start_time < ? AND entity = 'red'", np.array(2.0)),
+        ("SELECT tracks WHERE entity = ? AND start_time < 2", Named.RED),
+        ("SELECT tracks WHERE entity IN $names AND start_time < 2", {"names": [Named.RED]}),
+        ("SELECT track_id FROM sightings WHERE entity = ? AND start_time < 2", Named.RED),
+        ("SELECT tracks WHERE entity = 'red' LIMIT ?", Counted.ONE),
         ("SELECT tracks WHERE video = ? AND entity = 'red'", np.str_("a.mp4")),
         ("SELECT tracks ORDER BY similarity(?) DESC LIMIT 1", Path("red.png")),
         ("SELECT tracks ORDER BY similarity(?) DESC LIMIT 1", PICTURE),

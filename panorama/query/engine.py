@@ -37,6 +37,7 @@ from panorama.query.text.calls import refuse_calls
 from panorama.query.text.extensions import find_extensions
 from panorama.query.text.guard import check_single_select, readable, refuse_by_name
 from panorama.query.text.parameters import (
+    LONE_SURROGATE,
     Parameters,
     check_parameters,
     parameter_places,
@@ -154,7 +155,7 @@ class Engine:
             sql, tokens = typed, tokenize(typed)
         if "\x00" in sql:
             raise QueryError("the statement holds a NUL character", sql, sql.index("\x00"))
-        if lone := re.search(r"[\ud800-\udfff]", sql):
+        if lone := LONE_SURROGATE.search(sql):
             raise QueryError("the statement holds a character that is not UTF-8 text", sql, lone.start())
         statement = parse_statement(tokens, sql)
         if isinstance(statement, ShowEntities):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import enum
 import math
+import re
+import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +44,9 @@ class Place:
     counts: bool
 
 
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+"""A character of a str that UTF-8 has not, as in the name of a file that is not text."""
+
 PICTURES_GO = "only similarity(?) and verify(?, ?) take a picture"
 
 
@@ -68,7 +74,7 @@ LEAST, MOST = -(1 << 127), (1 << 128) - 1
 
 
 def plain_parameters(parameters: Parameters) -> Parameters:
-    """Parameters with numpy scalars, arrays, columns of data frames and Paths made plain Python values.
+    """Parameters with values of numpy and data frames, Paths and enums made plain Python values.
 
     Raises:
         UsageError: a number or a time is out of range.
@@ -107,6 +113,13 @@ def _plain(value: Any) -> Any:
             raise UsageError(f"a parameter is {late[0]}, which Python's times cannot hold; give it as text")
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, enum.Enum) and isinstance(value, (int, float, str)):
+        return _plain(value.value)  # text of the member itself may be its name
+    pandas = sys.modules.get("pandas")
+    if value is not None and any(value is getattr(pandas, name, None) for name in ("NaT", "NA")):
+        return None  # both are NULL to DuckDB
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return _plain(value.item())
     if isinstance(value, np.ndarray) and value.ndim == 1:
         return value.tolist() if value.dtype.kind != "O" else [_plain(item) for item in value]
     if isinstance(value, decimal.Decimal) and value.is_snan():
@@ -324,6 +337,8 @@ def literal(value: Any, sql: str, position: int) -> str:
     if isinstance(value, str):
         if "\x00" in value:
             raise QueryError("a text parameter holds a NUL character", sql, position)
+        if LONE_SURROGATE.search(value):
+            raise QueryError("a text parameter holds a character that is not UTF-8 text", sql, position)
         return quote_text(value)
     if isinstance(value, decimal.Decimal):
         return f"({value:f})" if value.is_finite() else f"({quote_number(float(value))})"
