@@ -94,28 +94,36 @@ def _clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path, tracks: 
 
 
 def _boxes_of(stretch: Sequence[Hit], tracks: TrackBoxes | None) -> dict[int, list[Box]]:
-    """Frame -> boxes: those of the hits, and all boxes of a track if a hit covers more than one frame.
+    """Frame -> boxes: those of the hits, and all boxes of a track if a hit covers more than one frame."""
+    boxes: dict[int, list[Box]] = defaultdict(list)
+    spans = {hit: hit.track_id for hit in stretch if hit.end_seconds is not None and hit.track_id is not None}
+    if tracks is not None and spans:
+        boxes.update(_boxes_along(spans, tracks))
+    for hit in stretch:
+        if hit.box_xyxy is not None and hit.frame is not None and (tracks is None or hit not in spans):
+            boxes.setdefault(hit.frame, []).append(hit.box_xyxy)
+    return boxes
+
+
+def _boxes_along(spans: Mapping[Hit, int], tracks: TrackBoxes) -> dict[int, list[Box]]:
+    """Frame -> the boxes of the tracks that hits of one entity in one video name.
 
     A moment joins tracks and names only the best one. Where that one is not in sight, the boxes are those of
     the entity's other tracks of its band.
     """
-    boxes: dict[int, list[Box]] = defaultdict(list)
-    followed = [hit for hit in stretch if hit.end_seconds is not None and hit.track_id is not None]
-    if tracks is not None and followed:
-        whole = {hit.track_id for hit in followed if hit.track_id is not None}
-        boxes.update(tracks.along(whole))
-        bands = tracks.bands(followed[0].entity, whole)
-        joined: dict[int, list[Box]] = {}
-        for hit in followed:
-            if hit.track_id in bands:
-                band, end = bands[hit.track_id], hit.last_seconds
-                joined.update(tracks.named(hit.entity, band, hit.video, hit.time_seconds, end))
-        boxes.update({frame: found for frame, found in joined.items() if frame not in boxes})
-    for hit in stretch:
-        is_followed = tracks is not None and hit.end_seconds is not None and hit.track_id is not None
-        if hit.box_xyxy is not None and hit.frame is not None and not is_followed:
-            boxes.setdefault(hit.frame, []).append(hit.box_xyxy)
-    return boxes
+    named = tracks.along(spans.values())
+    by_band: dict[str, list[Hit]] = defaultdict(list)
+    one = next(iter(spans))
+    bands = tracks.bands(one.entity, spans.values())
+    for hit, track in spans.items():
+        if track in bands:
+            by_band[bands[track]].append(hit)
+    joined: dict[int, list[Box]] = defaultdict(list)
+    for band, hits in by_band.items():
+        within = [(hit.time_seconds, hit.last_seconds) for hit in hits]
+        for frame, found in tracks.named(one.entity, band, one.video, within).items():
+            joined[frame] += found
+    return {**joined, **named}
 
 
 def _clip_name(video: str, entity: str, start: float, taken: set[str]) -> str:

@@ -68,11 +68,15 @@ class TrackBoxes:
             return {}
         return {row["track_id"]: row["band"] for row in self._rows(_BANDS, track_ids, entity)}
 
-    def named(self, entity: str, band: str, video: str, start: float, end: float) -> dict[int, list[Box]]:
-        """Frame -> the boxes of an entity's tracks of one band in [start, end) seconds of a video."""
+    def named(
+        self, entity: str, band: str, video: str, spans: Sequence[tuple[float, float]]
+    ) -> dict[int, list[Box]]:
+        """Frame -> the boxes of an entity's tracks of one band in spans of a video, half-open, in seconds."""
         found: dict[int, list[Box]] = defaultdict(list)
-        for row in self._query(_NAMED, [entity, band, video, start, end]).to_pylist():
-            found[row["frame"]].append(_box(row))
+        first, last = min(start for start, _ in spans), max(end for _, end in spans)
+        for row in self._query(_NAMED, [entity, band, video, first, last]).to_pylist():
+            if any(start <= row["time"] < end for start, end in spans):
+                found[row["frame"]].append(_box(row))
         return found
 
     def stamps(self, frames: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
