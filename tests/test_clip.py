@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from clips import COLOR_RGB, number_in, write_picture_folder, write_video
 
-from panorama.errors import PanoramaError, UsageError
+from panorama.errors import LibraryWriteError, UsageError
+from panorama.shown.hit_clips import write_clips
+from panorama.shown.hits import Hit
 from panorama.video import (
     open_video,
 )
@@ -227,10 +229,27 @@ def test_a_clip_has_the_colours_that_it_was_cut_from_in_other_players_too(
             assert np.abs(np.array(as_players_show(frame)) - COLOR_RGB).max() < 4
 
 
+def test_a_video_that_h264_cannot_hold_leaves_the_clips_of_the_others(tmp_path: Path) -> None:
+    """Its encoder's error was taken for one of the folder, and ended the command before the other clips."""
+    with av.open(str(tmp_path / "a.avi"), "w") as container:
+        stream = container.add_stream("mjpeg", rate=5)
+        stream.width, stream.height, stream.pix_fmt = 16_600, 32, "yuvj420p"
+        picture = av.VideoFrame.from_ndarray(np.zeros((32, 16_600, 3), np.uint8))
+        container.mux([*stream.encode(picture), *stream.encode(None)])
+    write_video(tmp_path / "b.mp4", "libx264", frames=4)
+    paths = {name: str(tmp_path / name) for name in ("a.avi", "b.mp4")}
+    hits = [Hit(name, 0.0, "red", None, None) for name in paths]
+    made = write_clips(hits, paths, tmp_path / "clips")
+    told = "its pictures, 16600x32 pixels, cannot be encoded as H.264: Generic error in an external library"
+    assert made.failed == [f"a.avi-red-000000.00.mp4: {told}"]
+    assert made.drawn == 1
+    assert [path.name for path in (tmp_path / "clips").iterdir()] == ["b.mp4-red-000000.00.mp4"]
+
+
 def test_failed_clip_leaves_nothing_behind(tmp_path: Path) -> None:
     source = write_video(tmp_path / "source.mp4", "libx264", frames=4)
     with pytest.raises(UsageError, match="start < stop"):
         write_clip(source.path, 1, 1, tmp_path / "clip.mp4")
-    with pytest.raises(PanoramaError, match="cannot be written"):
+    with pytest.raises(LibraryWriteError, match="cannot be written"):
         write_clip(source.path, 0, 1, tmp_path / "absent" / "clip.mp4")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["source.mp4"]

@@ -12,7 +12,7 @@ import numpy as np
 from av.container import OutputContainer
 from numpy.typing import NDArray
 
-from panorama.errors import PanoramaError, UsageError
+from panorama.errors import LibraryWriteError, UsageError, VideoError
 from panorama.video.opening import open_video
 from panorama.video.own_clips import TAG
 from panorama.video.reader import TIME_TOLERANCE_SECONDS, VideoFrame, VideoReader
@@ -57,7 +57,8 @@ def write_clip(
     Raises:
         UsageError: the interval is empty.
         VideoOpenError: the video cannot be read.
-        PanoramaError: the clip cannot be written.
+        VideoError: its pictures cannot be encoded, such as those that are too large for H.264.
+        LibraryWriteError: the clip cannot be written.
     """
     if not stop_seconds > start_seconds:
         raise UsageError(f"a clip needs start < stop, got {start_seconds} and {stop_seconds} seconds")
@@ -70,8 +71,13 @@ def write_clip(
             with replaced(path_out) as partial, av.open(f"file:{partial}", "w", format="mp4") as container:
                 container.metadata.update(TAG)
                 return _encode(reader, first, stop_seconds, container, by_index, by_pts)
-        except (OSError, av.FFmpegError) as exc:
-            raise PanoramaError(f"the clip {path_out} cannot be written: {exc.strerror or exc}") from exc
+        except OSError as exc:  # of the place, and so of all clips there
+            raise LibraryWriteError(f"the clip {path_out} cannot be written: {exc.strerror or exc}") from exc
+        except av.FFmpegError as exc:  # of this video alone
+            size = f"{reader.info.width}x{reader.info.height}"
+            raise VideoError(
+                f"its pictures, {size} pixels, cannot be encoded as H.264: {exc.strerror or exc}"
+            ) from exc
 
 
 def _encode(
