@@ -1,4 +1,7 @@
-"""A folder comes in; which folders below it are to be searched, and the files in them, go out."""
+"""A folder comes in; which folders below it are to be searched, and the files in them, go out.
+
+Also: whether a file is gone.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,17 @@ class FolderSearch:
             return False
         self.entered.add(real)
         return True
+
+
+def is_gone(path: Path) -> bool:
+    """Whether a file no longer exists; False if permissions do not allow to find out."""
+    try:
+        path.stat()
+    except PermissionError:
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def files_below(folder: Path) -> dict[Path, Path]:

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from panorama.arguments import checked
 from panorama.commands import command
 from panorama.errors import PanoramaError, UnknownVideo, UsageError, VideoError, unknown
+from panorama.folders import is_gone
 from panorama.json_text import parsed_json
 from panorama.lettering import draw_text, text_width
 from panorama.picture_files import check_picture, write_picture
 from panorama.store import EVERY_CAMERA
 from panorama.store import Zone as Zone
 from panorama.store.catalog.zones import Point, lost_shape, of_camera
-from panorama.video import is_gone, open_video
+from panorama.video import open_video
 
 if TYPE_CHECKING:
     from panorama.store import Store

@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
         }
     ),
     "store": frozenset(
-        {"errors", "lines", "commands", "waits", "joining", "whole_files", "frames", "regions"}
+        {"errors", "lines", "commands", "waits", "joining", "whole_files", "folders", "frames", "regions"}
     ),
     # The query engine gets the embedder passed in: it knows the interface, not the models.
     "query": frozenset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -132,3 +133,25 @@ def test_content_that_a_file_before_it_put_out_is_decoded_in_the_same_run(tmp_pa
         outcomes = index(tmp_path / "library", paths)
     assert sorted(f.status for f in outcomes) == ["indexed", "skipped"]
     assert frames_of(tmp_path / "library") == {"0.mp4": 27, "1.mp4": 20}
+
+
+def test_a_copy_of_a_file_in_a_folder_that_may_not_be_looked_into_is_no_renamed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to Python 3.13 the run ended there, with advice on the permissions of the library."""
+    here, there = films(tmp_path / "here", 2), tmp_path / "there"
+    index(tmp_path / "library", [here])
+    there.mkdir()
+    (there / "8.mp4").write_bytes((here / "1.mp4").read_bytes())
+    as_before = Path.stat
+
+    def closed(path: Path, **how: bool) -> os.stat_result:
+        if path.parent == here:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return as_before(path, **how)
+
+    monkeypatch.setattr(Path, "stat", closed)
+    (outcome,) = index(tmp_path / "library", [there])
+    assert outcome.status == "skipped"
+    with Store.open(tmp_path / "library") as store:
+        assert [row.name for row in store.recorded()] == ["0.mp4", "1.mp4", "8.mp4"]

@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from panorama.commands import command
 from panorama.errors import UnknownVideo, VideoError, VideoOpenError, near, unknown
+from panorama.folders import is_gone
 from panorama.lines import composed, counted, some
-from panorama.video import FileMark, content_sample, is_gone
+from panorama.video import FileMark, content_sample
 
 BELOW = ("**", "*")
 """Parts to append to a folder's parts to match all files in it at any depth."""

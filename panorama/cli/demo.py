@@ -21,13 +21,13 @@ from panorama.cli.index_report import NO_VIDEO
 from panorama.cli.progress import ProgressLine
 from panorama.content import content_dir
 from panorama.errors import VideoError
+from panorama.folders import is_gone
 from panorama.indexing.outcomes import INDEXED, SKIPPED, Hooks
 from panorama.library import Library
 from panorama.lines import clock, counted, shell_word
 from panorama.opening import open_library
 from panorama.shown.hits import hits_of
 from panorama.shown.sheet import write_sheet
-from panorama.video import is_gone
 
 EXAMPLE = "most-seen"
 """The name under which `demo VIDEO` registers the entity that it chose."""

@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 
 from panorama.cameras.naming import folder_camera
 from panorama.errors import VideoError
+from panorama.folders import is_gone
 from panorama.lines import composed
 from panorama.store import KnownFile, Store, VideoRow
 from panorama.video import (
@@ -18,7 +19,6 @@ from panorama.video import (
     check_name,
     content_hash,
     content_sample,
-    is_gone,
 )
 
 

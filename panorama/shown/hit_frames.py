@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from panorama.commands import command
 from panorama.errors import UnknownVideo, VideoError, VideoOpenError, unknown
+from panorama.folders import is_gone
 from panorama.shown.hits import Hit
 from panorama.shown.track_boxes import TrackBoxes
-from panorama.video import VideoFrame, VideoReader, is_gone, open_video
+from panorama.video import VideoFrame, VideoReader, open_video
 
 NEAR = 120
 """Decode on to frames at most this far ahead; for others seek, which starts at a keyframe as far before."""

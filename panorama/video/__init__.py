@@ -4,7 +4,7 @@ Import `panorama.video.clip`, which writes clips, separately: it loads PyAV, whi
 """
 
 from panorama.video.digests import check_same, content_hash, content_sample, goes_on
-from panorama.video.find import VIDEO_SUFFIXES, Found, FoundVideo, check_name, find_videos, is_gone
+from panorama.video.find import VIDEO_SUFFIXES, Found, FoundVideo, check_name, find_videos
 from panorama.video.gate import ChangeGate, GateResult
 from panorama.video.marks import FileMark, file_state
 from panorama.video.motion import MotionProposer
@@ -37,7 +37,6 @@ __all__ = [
     "file_state",
     "find_videos",
     "goes_on",
-    "is_gone",
     "open_video",
     "picture_names",
     "picture_taken",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from panorama.errors import VideoOpenError
-from panorama.folders import FolderSearch
+from panorama.folders import FolderSearch, is_gone
 from panorama.video.pictures import (
     IMAGE_SUFFIXES,
     picture_names,
@@ -289,14 +289,3 @@ def check_name(path: Path) -> None:
         str(path).encode()
     except UnicodeEncodeError as exc:
         raise VideoOpenError(f"{path} has a name that is not UTF-8 text; rename the file") from exc
-
-
-def is_gone(path: Path) -> bool:
-    """Whether a file no longer exists; False if permissions do not allow to find out."""
-    try:
-        path.stat()
-    except PermissionError:
-        return False
-    except OSError:
-        return True
-    return False

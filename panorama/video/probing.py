@@ -19,11 +19,11 @@ from av.stream import Disposition, Stream
 from av.video.stream import VideoStream
 
 from panorama.errors import VideoOpenError
+from panorama.folders import is_gone
 from panorama.frames import DecodeReport, VideoInfo
 from panorama.pictures.heif import is_still
 from panorama.video.declared import matroska_bytes
 from panorama.video.faults import READ_ERROR, Faults, reachable
-from panorama.video.find import is_gone
 from panorama.video.hdr import TRANSFERS, UNSPECIFIED
 from panorama.video.hevc_layers import Layers
 

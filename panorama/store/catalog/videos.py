@@ -10,6 +10,7 @@ from typing import Any
 
 from panorama.commands import command
 from panorama.errors import UnknownVideo, unknown
+from panorama.folders import is_gone
 from panorama.frames import PICTURES_PER_SECOND
 from panorama.store.catalog import seen
 from panorama.store.catalog.database import Transaction
@@ -353,7 +354,7 @@ def _renamed_from(tx: Transaction, video: VideoRow) -> int | None:
     gone = [
         row
         for row in tx.rows(_SAME_CONTENT, content_hash=video.content_hash)
-        if "://" not in row.uri and not Path(row.uri).exists()
+        if "://" not in row.uri and is_gone(Path(row.uri))
     ]
     if not gone:
         return None
