@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import stat
 import threading
@@ -302,6 +303,24 @@ def test_a_library_without_write_permission_can_be_read_and_not_written(tmp_path
     finally:
         for path in paths:
             path.chmod(stat.S_IRWXU)
+
+
+@pytest.mark.parametrize("delete", [lambda store: store.sweep(0), Store.compact], ids=["sweep", "compact"])
+def test_a_store_opened_for_reading_deletes_no_file_that_is_due(tmp_path, delete):
+    """On a disk mounted for reading only, `index` failed there, and advised to check some permissions."""
+    with Store.create(tmp_path / "x") as store:
+        index(store, "a.mp4")
+        index(store, "b.mp4")
+        store.remove_videos(["a.mp4"])
+    frames = tmp_path / "x" / "data" / "frames"
+    shutil.copy(next(frames.iterdir()), frames / f"s00000009-{'0' * 32}.parquet")  # of a writer that crashed
+    due = sorted((tmp_path / "x" / "data").rglob("*.parquet"))
+    with (
+        Store.open(tmp_path / "x", write=False) as store,
+        pytest.raises(LibraryWriteError, match="reading only"),
+    ):
+        delete(store)
+    assert sorted((tmp_path / "x" / "data").rglob("*.parquet")) == due
 
 
 def test_a_store_opened_for_reading_writes_nothing(tmp_path):

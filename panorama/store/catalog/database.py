@@ -186,6 +186,13 @@ class Catalog:
                 raise LibraryDamaged(f"{self.path} is damaged: {said}; put it back from a backup") from exc
             raise PanoramaError(f"cannot read {self.path}: {said}; check that it is readable") from exc
 
+    def check_writable(self) -> None:
+        """Raise LibraryWriteError if the catalog is open for reading only, unless for lack of room."""
+        if not self.writable and not self._disk_full:
+            raise LibraryWriteError(
+                f"{self.path.parent} is open for reading only; open it where you have write permission"
+            )
+
     @contextmanager
     def write(self, durable: bool = True, wait_seconds: float | None = None) -> Iterator[Transaction]:
         """A block whose changes are stored together or not at all.
@@ -202,10 +209,7 @@ class Catalog:
         with write_errors(self.path):
             if self._disk_full:
                 raise LibraryDiskFull(f"cannot write {self.path}: {_DISK_FULL}")
-            if not self.writable:
-                raise LibraryWriteError(
-                    f"{self.path.parent} is open for reading only; open it where you have write permission"
-                )
+            self.check_writable()
             # FULL: a committed video survives a power cut, not just a crash of the process.
             synchronous = f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}"
             # IMMEDIATE: a transaction that reads first and writes later could fail half-way.

@@ -57,9 +57,10 @@ def sweep(place: Place, grace_seconds: float = GRACE_SECONDS) -> Swept:
     """Delete what nobody can need any more; see the module for the rules.
 
     Raises:
-        LibraryWriteError: a file cannot be deleted.
+        LibraryWriteError: a file cannot be deleted, or the library is open for reading only.
     """
     place.catalog.check_there()  # otherwise a deleted library would look like a failing disk
+    place.catalog.check_writable()
     with write_errors(place.root):
         unlisted = _sweep_unlisted(place)
         retired = _sweep_retired(place, grace_seconds)
