@@ -15,15 +15,16 @@ from store_samples import embed_again
 
 import panorama
 from panorama.answering.source import SnapshotVectors
-from panorama.errors import UsageError
+from panorama.errors import LibraryWriteError, UsageError
 from panorama.indexing.profile import Profile, remember
 from panorama.indexing.settings import IngestSettings
 from panorama.indexing.stages import Indexer
-from panorama.indexing.stored_crops import embed_stored_crops
+from panorama.indexing.stored_crops import _Writers, embed_stored_crops
 from panorama.library import Library
 from panorama.models.color import ColorEmbedder
 from panorama.models.registry import load_embedder
 from panorama.store import Store
+from panorama.store.catalog.database import Catalog
 from panorama.store.vectors.vector_table import VectorTable
 
 Run = Callable[..., Ran]
@@ -152,6 +153,25 @@ def test_a_rate_named_with_a_depth_is_completed_without_decoding(
         report = library.index(film)
         assert [f.status for f in report.files] == ["skipped"]
         assert report.embedded == crops and vectors(library) == [crops] * 3
+
+
+def test_vectors_that_cannot_be_given_up_now_are_left_to_a_sweep(
+    shallow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first error kept the locks of all of them, for as long as the process ran, and so their files."""
+
+    def unread(catalog: Catalog) -> None:
+        raise LibraryWriteError("disk I/O error")
+
+    with Store.open(shutil.copytree(shallow / "library", tmp_path / "library")) as store:
+        crop_ids = store.snapshot().crops().segments[:1].astype(np.int64) << 32
+        writers = _Writers(store, "0" * 16, (1, 2))
+        for exit_number in (1, 2):
+            writers.add(exit_number, crop_ids, crop_ids, np.ones((1, 4), np.float32))
+        with monkeypatch.context() as failing, pytest.raises(LibraryWriteError, match="disk I/O error"):
+            failing.setattr(Catalog, "read", unread)
+            writers.abort()
+        assert store.sweep().unlisted == 2
 
 
 def test_crops_that_two_processes_took_deeper_at_once_hide_no_others(

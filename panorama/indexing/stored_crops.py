@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -180,8 +181,9 @@ class _Writers:
         return len(np.unique(np.concatenate(listed))) if listed else 0
 
     def abort(self) -> None:
-        for writer in self._writers.values():
-            writer.abort()
+        with contextlib.ExitStack() as rest:  # the others, too, if one of them raises
+            for writer in self._writers.values():
+                rest.callback(writer.abort)
 
 
 def _short_of(snapshot: Snapshot, crop_ids: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -124,13 +124,15 @@ class FileSet:
 
         It may list them if an interrupt came after the commit but before the caller knew of it.
         """
-        paths = [str(file.path.relative_to(self.place.root)) for file in self._files.values()]
-        with self.place.catalog.read() as tx:
-            listed = any(tx.row(_IS_LISTED, path=path) is not None for path in paths)
-        if not listed:
-            for file in self._files.values():
-                file.discard()
-        self.release()
+        try:
+            paths = [str(file.path.relative_to(self.place.root)) for file in self._files.values()]
+            with self.place.catalog.read() as tx:
+                listed = any(tx.row(_IS_LISTED, path=path) is not None for path in paths)
+            if not listed:
+                for file in self._files.values():
+                    file.discard()
+        finally:
+            self.release()  # after an error, too: with the lock gone, a sweep deletes what is not listed
         return not listed
 
     def release(self) -> None:
