@@ -77,6 +77,17 @@ def test_settings_that_were_named_outlive_an_upgrade(
     assert {f.status for f in again.files} == {"skipped"} and len(told) == 1
 
 
+def test_what_is_indexed_anew_is_told_of_files_that_moved_too(
+    library: panorama.Library, folder: Path, upgraded: None
+) -> None:
+    """They were counted by their paths: all were decoded again, without a word."""
+    told: list[tuple[int, int]] = []
+    moved = folder.rename(folder.parent / "w")
+    report = library.index(moved, hooks=Hooks(on_anew=lambda *counts: told.append(counts)))
+    assert [f.status for f in report.files] == ["indexed"] * 4
+    assert told == [(3, 2)]
+
+
 def test_a_second_upgrade_knows_what_the_first_one_knew(
     library: panorama.Library, folder: Path, upgraded: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

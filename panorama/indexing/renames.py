@@ -73,6 +73,31 @@ def follow_renames(store: Store, found: Found) -> frozenset[str]:
     return frozenset(row.uri for row in moves.values()) if moved else frozenset()
 
 
+def known_of(found: Found, known: Mapping[str, KnownFile]) -> list[KnownFile]:
+    """What is known of the found files, also of those that moved.
+
+    These have the size and the sample of a file that was not found; none is read in full.
+
+    Args:
+        known: by uri.
+    """
+    there = {str(video.path.resolve()) for video in found.videos}
+    away: dict[int, list[KnownFile]] = {}
+    for uri, file in known.items():
+        if uri not in there:
+            away.setdefault(file.size, []).append(file)
+    seen = [known[uri] for uri in known if uri in there]
+    for other in _others(found, known):
+        alike = away.get(other.mark.size, []) if other.uri not in known else []
+        with contextlib.suppress(VideoError):
+            sample = content_sample(other.mark) if alike else None
+            moved = next((file for file in alike if file.content_sample in (None, sample)), None)
+            if moved is not None:
+                alike.remove(moved)
+                seen.append(moved)
+    return seen
+
+
 def _others(found: Found, known: Mapping[str, KnownFile]) -> Iterator[_Other]:
     """The files that are new or have another size or time; unreadable ones are reported in their turn."""
     for video in found.videos:

@@ -25,7 +25,7 @@ from panorama.indexing.outcomes import (
 from panorama.indexing.parcels import Job, Parcel
 from panorama.indexing.pipeline import Line
 from panorama.indexing.publishing import Finished, Publisher
-from panorama.indexing.renames import follow_renames
+from panorama.indexing.renames import follow_renames, known_of
 from panorama.indexing.rows import SegmentRows
 from panorama.indexing.settings import Kept
 from panorama.indexing.stages import Indexer
@@ -178,8 +178,7 @@ class _Run:
         """Report how many files are indexed again because an earlier version or proposer indexed them."""
         if not self._anew:
             return
-        uris = {str(video.path.resolve()) for video in self._found.videos}
-        looks = [file.settings_hash for uri, file in self._store.known_files().items() if uri in uris]
+        looks = [file.settings_hash for file in known_of(self._found, self._store.known_files())]
         by = [self._anew[look] for look in looks if look in self._anew]
         if by:
             self._hooks.on_anew(len(by), sum(indexer is not self._indexer for indexer in by))
