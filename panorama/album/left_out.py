@@ -27,10 +27,10 @@ def left_out(folder: Path, files: Iterable[Path], subfolders: int = 0) -> list[s
 
     Args:
         folder: as the user named it.
-        files: its files, pictures or not; hidden ones do not count.
+        files: its files, pictures or not, without hidden ones.
         subfolders: number of subfolders that are not searched.
     """
-    passed = [p for p in files if not is_picture_file(p) and not p.name.startswith(".")]
+    passed = [p for p in files if not is_picture_file(p)]
     groups = {
         "cannot be read: save as JPEG or PNG": _UNREAD,
         "video: take an example with --video FILE --at SECONDS --box x1,y1,x2,y2": VIDEO_SUFFIXES,
