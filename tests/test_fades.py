@@ -116,6 +116,18 @@ def test_what_is_dark_for_long_is_no_fade(black_seconds: int, told: bool) -> Non
     assert shots == ([15 + 10 * black_seconds] if told else [])
 
 
+def test_a_picture_of_another_shape_begins_a_shot_though_it_changed_while_black() -> None:
+    """As in a broadcast whose format changes: the two cannot be compared, and it was taken for one shot."""
+    finder, wide = FadeFinder(), [picture[:60] for picture in (*BLACK, *dimmed(2, IN), *steady(2))]
+    shots: list[int] = []
+    pictures = [*steady(1), *BLACK, *wide]
+    for number, picture in enumerate(pictures):
+        grids = [pictures[n].astype(np.int16) for n in (max(number - 1, 0), number)]
+        fade = finder.look(number / 10, picture.astype(np.float32), [number - 1, number], grids)
+        shots += [] if fade.shot_at is None else [fade.shot_at]
+    assert shots == [15 + 2]
+
+
 def test_a_night_that_fell_slowly_is_not_black() -> None:
     """It has little of the contrast of the day, which was longer ago than any fade takes."""
     finder = FadeFinder()

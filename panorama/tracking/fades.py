@@ -134,6 +134,8 @@ class FadeFinder:
             return None
         (lit_at, _), before, after = self._lit, self._before, self._most()
         self._lit = self._before = None
-        if before is None or after is None or before.shape != after.shape:
+        if before is None or after is None:
             return None
-        return lit_at if is_cut(after, before, np.abs(after - before)) else None
+        # As in the gate, a picture of another size is another shot.
+        is_other = before.shape != after.shape or is_cut(after, before, np.abs(after - before))
+        return lit_at if is_other else None
