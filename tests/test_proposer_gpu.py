@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import tomllib
 from contextlib import nullcontext
 from pathlib import Path
@@ -16,7 +17,8 @@ from test_proposer_training import tiny_batch, tiny_recipe
 from panorama.errors import ModelError
 from panorama.models.proposer_training import loop
 from panorama.models.proposer_training.batches import TEACHER, Batches, load
-from panorama.models.proposer_training.loop import train_step
+from panorama.models.proposer_training.loop import train_step, update_weights
+from panorama.models.proposer_training.replay import Replayed, with_room
 from panorama.models.proposer_training.run import load_checkpoint, save_checkpoint, start
 from panorama.models.proposer_training.targets import assign, detection_loss
 from panorama.models.proposer_training.teacher_graph import Graph, GraphTeacher
@@ -202,3 +204,61 @@ def test_a_step_on_a_gpu_is_that_of_the_processor(tmp_path: Path) -> None:
     elsewhere = start(recipe)
     load_checkpoint(elsewhere, tmp_path / "cuda")
     assert float(train_step(elsewhere, tiny_batch(2), recipe)["loss"]) > 0
+
+
+def test_room_for_more_boxes_changes_no_loss() -> None:
+    """Batches of any number of boxes are replayed by few graphs: lists are padded as far as to the next."""
+    recipe, batch = tiny_recipe(), tiny_batch(0)
+    longer = with_room(batch)
+    assert longer["boxes"].shape == (2, 16, 4) and longer["real"].shape == (2, 16)
+    assert longer["silent"].shape == (2, 16, 4)
+    many = batch | {"silent": torch.zeros(2, 17, 4)}
+    assert with_room(many)["real"].shape == (2, 32)
+    losses = []
+    for each in (batch, longer):
+        run = start(recipe)
+        run.net.train()
+        losses.append({name: float(value) for name, value in train_step(run, each, recipe).items()})
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA GPU here")
+def test_replayed_steps_are_those_of_python(tmp_path: Path) -> None:
+    """Of two kinds, in turn, each with its first as it is, its second recorded, and others after that.
+
+    Meanwhile another thread pins memory, as a loader of batches does: that spoilt what was being recorded.
+    """
+    recipe = tiny_recipe()
+    recipe["training"]["parts"] = 6
+    losses: list[list[float]] = []
+    runs, over = [], threading.Event()
+
+    def pin() -> None:
+        while not over.wait(0.001):
+            torch.zeros(1 << 16).pin_memory()
+
+    beside = threading.Thread(target=pin)
+    beside.start()
+    try:
+        for update in (update_weights, Replayed(update_weights)):
+            run = start(recipe, "cuda")
+            run.net.train()
+            told = []
+            for number in range(12):
+                batch = on_device(tiny_batch(number), "cuda")
+                if number % 2:
+                    batch |= {"silent": torch.zeros(2, 20, 4, device="cuda")}
+                told.append(float(train_step(run, batch, recipe, update)["loss"]))
+            losses.append(told)
+            runs.append(run)
+    finally:
+        over.set()
+        beside.join()
+    assert losses[1] == pytest.approx(losses[0], rel=0.02)
+    for mine, theirs in zip(*(run.average.parameters() for run in runs), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0.1, atol=0.02)
+    save_checkpoint(runs[1], tmp_path / "replayed")
+    again = start(recipe, "cuda")
+    load_checkpoint(again, tmp_path / "replayed")
+    again.net.train()
+    assert np.isfinite(float(train_step(again, batch, recipe, Replayed(update_weights))["loss"]))

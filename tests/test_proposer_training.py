@@ -329,8 +329,8 @@ def test_a_loss_that_is_lost_ends_a_training_at_its_step(
     recipe["training"] |= {"log_every": 4, "save_every": 4}
     step = loop.train_step
 
-    def lost(run: Any, batch: dict[str, Any], recipe: dict[str, Any]) -> dict[str, torch.Tensor]:
-        losses = step(run, batch, recipe)
+    def lost(run: Any, *rest: Any) -> dict[str, torch.Tensor]:
+        losses = step(run, *rest)
         return {**losses, "norm": losses["norm"] * (float("nan") if run.step == 2 else 1.0)}
 
     monkeypatch.setattr(loop, "train_step", lost)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from panorama.models.proposer_net import grid, prepare
 from panorama.models.proposer_training.batches import load
 from panorama.models.proposer_training.parts import alone, match_loss
 from panorama.models.proposer_training.plan import batch_at, check_plan, last_step, phase_at, share_at
+from panorama.models.proposer_training.replay import Replayed, Update
 from panorama.models.proposer_training.run import (
     RATES,
     Run,
@@ -30,21 +31,41 @@ from panorama.models.proposer_training.run import (
 )
 from panorama.models.proposer_training.sources import open_store, refuse_absent
 from panorama.models.proposer_training.targets import assign, detection_loss, silence
-from panorama.models.training.optimise import move_average, refuse_lost
+from panorama.models.training.optimise import move_average, refuse_lost, set_share
 from panorama.models.training.plot import end_last_line
 
 LOG = "log.jsonl"
 
 
-def train_step(run: Run, batch: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Tensor]:
-    """One update; returns the losses for the log, still on the batch's device: reading them waits for it."""
+def train_step(
+    run: Run, batch: dict[str, Any], recipe: dict[str, Any], update: Update | None = None
+) -> dict[str, Tensor]:
+    """One step; returns the losses for the log, still on the batch's device: reading them waits for it.
+
+    Args:
+        update: changes the weights; None takes `update_weights` as it is. If it is `Replayed`, the losses
+            hold until the next step.
+    """
     training, weights = recipe["training"], phase_at(recipe, run.step)["weights"]
-    share = share_at(training, run.step)
-    for optimiser in run.optimisers:
-        for group in optimiser.param_groups:
-            group["lr"] = group["highest"] * share
-    images = prepare(batch["images"])
+    set_share(run.optimisers, share_at(training, run.step))
     apart = run.step < training["parts"]
+    losses = (update or update_weights)(run, batch, apart, weights, training["clip"])
+    run.step += 1
+    move_average(run.average, run.net, training["average"], run.step)
+    return losses
+
+
+def update_weights(
+    run: Run, batch: dict[str, Any], apart: bool, weights: Mapping[str, float], clip: float
+) -> dict[str, Tensor]:
+    """Change the weights of the network once, on its device alone: nothing of the device is read here.
+
+    Args:
+        apart: whether each part of the network learns alone.
+        weights: of the losses, by name.
+        clip: highest norm of the gradients.
+    """
+    images = prepare(batch["images"])
     with mixed(images.device.type):
         if apart:
             trunk = run.translation(batch["features"])
@@ -71,12 +92,10 @@ def train_step(run: Run, batch: dict[str, Any], recipe: dict[str, Any]) -> dict[
     loss = weights["score"] * score_loss + weights["box"] * box_loss + weights["hint"] * hint + match
     loss.backward()
     learning = [p for module in (run.net, run.hints, run.translation) for p in module.parameters()]
-    norm = nn.utils.clip_grad_norm_(learning, training["clip"])
+    norm = nn.utils.clip_grad_norm_(learning, clip)
     for optimiser in run.optimisers:
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
-    run.step += 1
-    move_average(run.average, run.net, training["average"], run.step)
     losses = {"loss": loss, "score": score_loss, "box": box_loss, "hint": hint, "match": match, "norm": norm}
     return {name: value.detach() for name, value in losses.items()}
 
@@ -116,8 +135,9 @@ def train(
     refuse_absent(store, recipe["phase"], data)
     run.net.train()
     told = Told(out, recipe)
+    update = Replayed(update_weights) if place.startswith("cuda") else None
     for batch in load(recipe, data, out / "cache", run.step, place):
-        losses = train_step(run, batch, recipe)
+        losses = train_step(run, batch, recipe, update)
         due = run.step % training["save_every"] == 0 or run.step == last_step(training)
         # Wait for a GPU only if a loss that is NaN would be logged or saved.
         if due or run.step % training["log_every"] == 0 or place == CPU:

@@ -34,6 +34,7 @@ from panorama.models.training.optimise import (
     rate_at,
     refuse_lost,
     restore_state,
+    set_share,
     state_tensors,
 )
 from panorama.models.training.plot import end_last_line
@@ -319,9 +320,7 @@ class Run:
         """Learn from one batch; losses stay on the device, and reading them waits until it is done."""
         settings = self.settings
         rate = rate_at(self.step, settings.steps, settings.warmup, settings.decay)
-        for optimiser in self.optimisers:
-            for group in optimiser.param_groups:
-                group["lr"] = group["highest"] * rate
+        set_share(self.optimisers, rate)
         batch = self._batches.at(self.step)
         x = to_input(batch.views, mean, std, settings.side_at(self.step))
         with mixed(self.device.type):

@@ -57,9 +57,10 @@ class Muon(torch.optim.Optimizer):
         blends = torch._foreach_lerp(grads, momenta, group["momentum"])
         updates = orthogonal(torch.stack([blend.flatten(1) for blend in blends]))
         scale = max(1.0, updates.shape[-2] / updates.shape[-1]) ** 0.5
+        updates = updates * (-group["lr"] * scale)
         torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
         shaped = [update.view(weight.shape) for update, weight in zip(updates, weights, strict=True)]
-        torch._foreach_add_(weights, shaped, alpha=-group["lr"] * scale)
+        torch._foreach_add_(weights, shaped)
 
 
 def _by_shape(weights: Iterable[Tensor]) -> list[list[Tensor]]:
@@ -74,7 +75,10 @@ def _by_shape(weights: Iterable[Tensor]) -> list[list[Tensor]]:
 def make_optimisers(
     network: nn.Module, scaffold: nn.Module, learning_rate: float, matrix_rate: float, weight_decay: float
 ) -> list[torch.optim.Optimizer]:
-    """Muon for the network's convolutions after the stem, AdamW for the rest; the given rates are maxima."""
+    """Muon for the network's convolutions after the stem, AdamW for the rest; the given rates are maxima.
+
+    Of a network on a GPU, the rates lie there, too, where a CUDA graph can read them.
+    """
     matrices, decayed, plain = [], [], []
     for parameter in network.parameters():
         if parameter.ndim == 4 and parameter.shape[1] > 3:
@@ -87,7 +91,9 @@ def make_optimisers(
         {"params": decayed, "weight_decay": weight_decay},
         {"params": [*plain, *scaffold.parameters()], "weight_decay": 0.0},
     ]
-    optimisers: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups, lr=learning_rate)]
+    device = next(network.parameters()).device
+    gpu = device.type == "cuda"
+    optimisers: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups, lr=learning_rate, capturable=gpu)]
     if matrix_rate > 0:
         optimisers.append(Muon(matrices, matrix_rate, weight_decay=weight_decay))
     else:
@@ -95,7 +101,20 @@ def make_optimisers(
     for optimiser in optimisers:
         for group in optimiser.param_groups:
             group["highest"] = group["lr"]
+            if gpu:
+                group["lr"] = torch.tensor(group["lr"], device=device)
     return optimisers
+
+
+def set_share(optimisers: Iterable[torch.optim.Optimizer], share: float) -> None:
+    """Set every rate to this share of its highest."""
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            rate = group["highest"] * share
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
 
 
 def rate_at(step: int, steps: int, warmup: int, decay: int) -> float:
@@ -129,11 +148,11 @@ def move_average(average: nn.Module, network: nn.Module, most: float, steps: int
     keep = min(most, (steps + 1) / (steps + 10))
     pairs = list(zip(average.state_dict().values(), network.state_dict().values(), strict=True))
     floats = [(mine, new) for mine, new in pairs if mine.is_floating_point()]
+    counters = [(mine, new) for mine, new in pairs if not mine.is_floating_point()]
     # All at once: hundreds of small weights one by one cost a GPU more than the step that changed them.
     torch._foreach_lerp_([mine for mine, _ in floats], [new for _, new in floats], 1 - keep)
-    for mine, new in pairs:
-        if not mine.is_floating_point():  # counters of batches
-            mine.copy_(new)
+    if counters:
+        torch._foreach_copy_([mine for mine, _ in counters], [new for _, new in counters])
 
 
 def state_tensors(optimisers: list[torch.optim.Optimizer]) -> dict[str, Tensor]:
