@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -112,15 +111,10 @@ class Binder:
         vain: the conditions met so far on the name of an entity that no entity satisfies, in order.
     """
 
-    def __init__(self, query: Query, names_where: Callable[[str], tuple[str, ...]]) -> None:
+    def __init__(self, query: Query) -> None:
         self.vain: dict[Leaf, None] = {}
         self._query = query
-        self._names_where = names_where
         self._bound_alone = SEEN_COLUMNS[query.target] | MATCH_COLUMNS | {PLACE}
-
-    def everything(self) -> Seen:
-        """Any entity of the album."""
-        return Seen("known", self._query.entities)
 
     def bind(self, condition: Condition, scope: Scope | None = None) -> Bound:
         """The condition with its predicates bound to entities."""
@@ -228,7 +222,7 @@ class Binder:
             return Seen("unknown", (), scope.conditions, scope.finals)
         listed = _listed(leaf.text)
         if listed is None:
-            found = self._names_where(leaf.text)
+            found = self._query.names_where(leaf.text)
         else:
             found = tuple(name for name in self._query.entities if name in listed)
         if not found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from panorama.query.shorthands.clock import ClockTest
@@ -224,6 +224,7 @@ class Query:
         order, limit, offset: text of the clauses; None if absent.
         alone, grouped: see `extensions.Extension`.
         entities: all names in the album.
+        names_where: returns those of them for which a condition on the column `entity` holds.
         branches: the condition as alternatives.
         vain: conditions on the name of an entity that no entity satisfies.
         shared: conditions on the video that all branches share.
@@ -253,6 +254,7 @@ class Query:
     alone: bool = False
     grouped: bool = False
     entities: tuple[str, ...] = ()
+    names_where: Callable[[str], tuple[str, ...]] = field(default=lambda _: (), compare=False, repr=False)
     branches: tuple[Branch, ...] = ()
     vain: tuple[Leaf, ...] = ()
     shared: tuple[Leaf, ...] = ()
@@ -294,15 +296,4 @@ class Query:
         return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """Services for the rules.
-
-    Attributes:
-        names_where: returns the entities for which a condition on the column `entity` holds.
-    """
-
-    names_where: Callable[[str], tuple[str, ...]]
-
-
-Rule = Callable[[Query, Context], Query]
+Rule = Callable[[Query], Query]

@@ -26,7 +26,6 @@ from panorama.query.shorthands.plan import (
     OVERLAP_TARGETS,
     VIDEO_COLUMNS,
     Branch,
-    Context,
     Query,
     Rule,
     Seen,
@@ -49,7 +48,7 @@ from panorama.query.text.quoting import quote_text
 _TEXT_COLUMNS = frozenset({"entity", "video", "band", "camera"})
 
 
-def check_names(query: Query, context: Context) -> Query:
+def check_names(query: Query) -> Query:
     """Check that the target has every column, and that each predicate of a pair is a condition of its own."""
     known = frozenset(columns_of(query.target))
     for leaf in query.every_leaf():
@@ -70,7 +69,7 @@ def check_names(query: Query, context: Context) -> Query:
     return query
 
 
-def check_columns(query: Query, context: Context) -> Query:
+def check_columns(query: Query) -> Query:
     """Check that every column after the target exists in its rows."""
     known = columns_to_add(query.target)
     for name, place in query.columns:
@@ -102,7 +101,7 @@ def _meant_text(leaf: Leaf, name: str, sql: str) -> str:
     return ""
 
 
-def check_sequences(query: Query, context: Context) -> Query:
+def check_sequences(query: Query) -> Query:
     """Check that FOLLOWED BY, BEFORE, DURING and OVERLAPS are used in SELECT moments only."""
     if query.condition is not None and query.target != "moments":
         for sequence in _sequences(query.condition):
@@ -124,7 +123,7 @@ def _sequences(condition: Condition) -> list[Sequence]:
     return []
 
 
-def resolve_entities(query: Query, context: Context) -> Query:
+def resolve_entities(query: Query) -> Query:
     """Check that every name compared with `entity` is registered.
 
     Raises:
@@ -147,7 +146,7 @@ def resolve_entities(query: Query, context: Context) -> Query:
     return query
 
 
-def check_bands(query: Query, context: Context) -> Query:
+def check_bands(query: Query) -> Query:
     """Check that every constant compared with `band` is a band: a misspelt one would just give no rows."""
     for leaf in query.every_leaf():
         if leaf.node is None or "band" not in leaf.columns:
@@ -160,7 +159,7 @@ def check_bands(query: Query, context: Context) -> Query:
     return query
 
 
-def check_between(query: Query, context: Context) -> Query:
+def check_between(query: Query) -> Query:
     """Refuse BETWEEN SYMMETRIC, which DuckDB does not know: its bounds would be taken as they stand."""
     for leaf in query.every_leaf():
         if leaf.node is None or "symmetric" not in leaf.text.lower():
@@ -192,27 +191,21 @@ def _compared(node: exp.Expr, column: str) -> list[str | int | float]:
     return [value for value in map(constant, values) if value is not None]
 
 
-def branch_out(query: Query, context: Context) -> Query:
+def branch_out(query: Query) -> Query:
     """Split the condition into alternatives; bind conditions on score and box to the entities beside them."""
-    if query.condition is None and query.target == "moments":
-        return replace(query, branches=_every_moment(query))
-    binder = Binder(query, context.names_where)
+    binder = Binder(query)
     branches = (Branch(),) if query.condition is None else spread(binder.bind(query.condition), query)
     if query.target == "frames" and query.by_similarity:
         # A frame has no similarity of its own, only its tracks have: without an entity, look for any track.
         branches = tuple(b if b.seen else replace(b, seen=(Seen("any"),)) for b in branches)
     if query.target == "moments":
         # SELECT moments without an entity means the moments of all entities.
-        everything = binder.everything()
+        everything = Seen("known", query.entities)
         branches = tuple(b if b.looks_for_something else replace(b, seen=(everything,)) for b in branches)
     return replace(query, branches=branches, vain=tuple(binder.vain))
 
 
-def _every_moment(query: Query) -> tuple[Branch, ...]:
-    return (Branch(seen=(Binder(query, lambda _: ()).everything(),)),)
-
-
-def check_terms(query: Query, context: Context) -> Query:
+def check_terms(query: Query) -> Query:
     """Check that an accuracy concerns one entity only, and that no time limit is combined with an absence."""
     if query.budget_seconds is not None and any(branch.needs_absence for branch in query.branches):
         raise QueryError(
@@ -236,7 +229,7 @@ def check_terms(query: Query, context: Context) -> Query:
     return query
 
 
-def push_filters(query: Query, context: Context) -> Query:
+def push_filters(query: Query) -> Query:
     """Take the conditions on the video that all branches share out of them, and record time bounds."""
     branches = query.branches
     if not branches:
@@ -261,7 +254,7 @@ def push_filters(query: Query, context: Context) -> Query:
     return replace(query, branches=pruned, shared=shared, bounds=bounds)
 
 
-def limit_to_shapes(query: Query, context: Context) -> Query:
+def limit_to_shapes(query: Query) -> Query:
     """If everything looked for must touch a shape, keep only videos with that shape and tracks near it."""
     seen = query.every_seen()
     leaves = [[leaf for leaf in item.conditions if shape_of(leaf)] for item in seen]
@@ -279,7 +272,7 @@ def limit_to_shapes(query: Query, context: Context) -> Query:
     return replace(query, shared=shared, shapes=names, crossed=tuple(n for n in names if n not in inside))
 
 
-def stop_early(query: Query, context: Context) -> Query:
+def stop_early(query: Query) -> Query:
     """A LIMIT in the default order or by score needs only the first tracks, if these determine the rows."""
     best_first = query.order is not None and query.order.upper().split() == ["SCORE", "DESC"]
     numbers = [whole_number(text) if text is not None else 0 for text in (query.limit, query.offset)]
@@ -342,10 +335,10 @@ RULES: tuple[Rule, ...] = (
 """The order matters: names come first, so that errors precede work; rules that save work come last."""
 
 
-def apply_rules(query: Query, context: Context) -> Query:
+def apply_rules(query: Query) -> Query:
     """Apply all rules to the Query."""
     for rule in RULES:
-        query = rule(query, context)
+        query = rule(query)
     return query
 
 

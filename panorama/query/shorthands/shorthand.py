@@ -45,6 +45,7 @@ class Reading:
         render: returns the text of [start, stop) for DuckDB, with inner extensions rewritten and parameters
             filled in.
         entities: all names in the album.
+        names_where: see `Query`.
         target: of the shorthand.
         named: returns the CTEs of the statement; it is asked only if a condition has a SELECT inside.
     """
@@ -52,6 +53,7 @@ class Reading:
     sql: str
     render: Callable[[int, int], str]
     entities: tuple[str, ...]
+    names_where: Callable[[str], tuple[str, ...]]
     target: Target
     named: Callable[[], Named]
 
@@ -83,6 +85,7 @@ def read_shorthand(node: exp.Expr, extension: Extension, number: int, reading: R
         alone=extension.alone,
         grouped=extension.grouped,
         entities=reading.entities,
+        names_where=reading.names_where,
         contract=Contract(*node.meta["contract"]) if "contract" in node.meta else None,
         budget_seconds=node.meta.get("budget"),
     )

@@ -32,7 +32,7 @@ from panorama.query.shorthands.conditions import (
     names_entity,
     with_leaves,
 )
-from panorama.query.shorthands.plan import CLOCK_COLUMNS, OVERLAP_TARGETS, Context, Query
+from panorama.query.shorthands.plan import CLOCK_COLUMNS, OVERLAP_TARGETS, Query
 from panorama.query.shorthands.shorthand import column_position, constant
 from panorama.query.text.quoting import quote_number
 
@@ -49,7 +49,7 @@ _OVERLAPS = {
 _LATEST = sys.float_info.max
 
 
-def find_clock(query: Query, context: Context) -> Query:
+def find_clock(query: Query) -> Query:
     """Record the position of the first condition on the wall clock, which needs videos that have one."""
     found = [leaf.start for leaf in query.every_leaf() if _asks_clock(leaf) or leaf.columns & CLOCK_COLUMNS]
     return replace(query, clock_at=min(found)) if found else query
@@ -72,7 +72,7 @@ def _clock_test(leaf: Leaf, query: Query) -> ClockTest:
         raise QueryError(str(exc), query.sql, leaf.start) from None
 
 
-def check_moments(query: Query, context: Context) -> Query:
+def check_moments(query: Query) -> Query:
     """Refuse to compare `time` with a computed date: it is unclear whether that means the whole day."""
     column, takes = "clock", "clock"
     if query.target in OVERLAP_TARGETS:
@@ -90,7 +90,7 @@ def check_moments(query: Query, context: Context) -> Query:
     return query
 
 
-def split_negated(query: Query, context: Context) -> Query:
+def split_negated(query: Query) -> Query:
     """Make `time NOT BETWEEN a AND b` a NOT of a condition, as if NOT stood before it."""
     if query.target not in OVERLAP_TARGETS or query.condition is None:
         return query
@@ -104,7 +104,7 @@ def split_negated(query: Query, context: Context) -> Query:
     return replace(query, condition=with_leaves(query.condition, changed))
 
 
-def clock_rows(query: Query, context: Context) -> Query:
+def clock_rows(query: Query) -> Query:
     """For rows that are instants: compare wall-clock text with the row's own `clock`."""
     if query.target in OVERLAP_TARGETS or query.condition is None:
         return query
@@ -119,7 +119,7 @@ def clock_rows(query: Query, context: Context) -> Query:
     return replace(query, condition=with_leaves(query.condition, changed))
 
 
-def note_times(query: Query, context: Context) -> Query:
+def note_times(query: Query) -> Query:
     """Record in each condition on `time` the seconds at which it can hold; its text stays as typed."""
     if query.condition is None:
         return query
@@ -149,7 +149,7 @@ def _finite(value: float | None) -> float | None:
     return None if value is None else max(-_LATEST, min(value, _LATEST))
 
 
-def overlap_times(query: Query, context: Context) -> Query:
+def overlap_times(query: Query) -> Query:
     """For rows that are intervals: make a condition on `time` test whether the interval overlaps."""
     if query.target not in OVERLAP_TARGETS or query.condition is None:
         return query

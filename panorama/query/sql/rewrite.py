@@ -15,7 +15,7 @@ from panorama.errors import QueryError
 from panorama.query.handed.relations import RELATION_COLUMNS, RELATIONS, SCHEMA
 from panorama.query.handed.shapes import shape_kinds
 from panorama.query.shorthands.nested import Named as NamedQueries
-from panorama.query.shorthands.plan import Context, Query
+from panorama.query.shorthands.plan import Query
 from panorama.query.shorthands.rules import apply_rules
 from panorama.query.shorthands.shorthand import Reading, read_shorthand
 from panorama.query.shorthands.space import PREDICATES, Call, Name, call_sql
@@ -154,6 +154,7 @@ class Rewriter:
             self._sql,
             lambda a, b: self._render(a, b, extension),
             self._entities,
+            self._names_where,
             node.this.name,
             lambda: self._named,
         )
@@ -168,7 +169,7 @@ class Rewriter:
         first, last = node.meta.get("ORDER_BY", (0, 0))
         ranked = any(e.kind == "similarity" and first <= e.start < last for e in self._extensions)
         query = replace(query, by_similarity=ranked)
-        query = apply_rules(query, Context(self._names_where))
+        query = apply_rules(query)
         self._queries.append(query)
         return compile_query(query)
 
