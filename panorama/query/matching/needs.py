@@ -36,7 +36,7 @@ from panorama.query.shorthands.plan import (
     Seen,
     Target,
 )
-from panorama.query.shorthands.rules import needed_videos, whole_number
+from panorama.query.shorthands.rules import needed_videos, rows_to_limit
 from panorama.query.shorthands.shorthand import constant
 from panorama.query.sql.compile import compile_query
 from panorama.query.sql.plain_scope import Need
@@ -340,10 +340,9 @@ def _least_similarity(query: Query, table: str) -> float | None:
 def _first_similar(query: Query, cursor: duckdb.DuckDBPyConnection) -> MatchRequest:
     """What the first rows in order of similarity to one picture need."""
     everything = MatchRequest(keep="all")
-    numbers = [whole_number(text) if text is not None else 0 for text in (query.limit, query.offset)]
-    if query.grouped or query.limit is None or None in numbers:
+    first = rows_to_limit(query)
+    if first is None:
         return everything
-    first = sum(number for number in numbers if number is not None)
     if query.branches == (Branch(),):
         videos = needed_videos(query)
         if videos is None and not query.shared:

@@ -275,18 +275,15 @@ def limit_to_shapes(query: Query) -> Query:
 def stop_early(query: Query) -> Query:
     """A LIMIT in the default order or by score needs only the first tracks, if these determine the rows."""
     best_first = query.order is not None and query.order.upper().split() == ["SCORE", "DESC"]
-    numbers = [whole_number(text) if text is not None else 0 for text in (query.limit, query.offset)]
+    rows = rows_to_limit(query)
     simple = (
         query.target in ("frames", "moments")
-        and query.limit is not None
-        and not query.grouped
+        and rows is not None
         and (query.order is None or best_first)
-        and None not in numbers
         and len(query.branches) == 1
     )
     if not simple or not _tracks_decide(query, best_first):
         return query
-    rows = sum(number for number in numbers if number is not None)
     return replace(query, first_rows=rows, best_first=best_first)
 
 
@@ -307,7 +304,15 @@ def _tracks_decide(query: Query, best_first: bool) -> bool:
     return all(leaf.columns <= early and not leaf.by_chance for leaf in seen.conditions)
 
 
-def whole_number(text: str) -> int | None:
+def rows_to_limit(query: Query) -> int | None:
+    """Number of rows, in order, of which LIMIT and OFFSET return the last; None if they do not tell."""
+    if query.grouped or query.limit is None:
+        return None
+    limit, offset = _whole_number(query.limit), _whole_number("0" if query.offset is None else query.offset)
+    return None if limit is None or offset is None else limit + offset
+
+
+def _whole_number(text: str) -> int | None:
     """The number in the text of a LIMIT; None if it is an expression."""
     stripped = text.strip()
     return int(stripped) if stripped.isascii() and stripped.isdigit() and len(stripped) < 16 else None
