@@ -198,7 +198,7 @@ class _Scopes:
 
     def _columns(self, source: exp.Expr, depth: int) -> _Columns:
         """The columns of a source in FROM or JOIN."""
-        names = _renamed(source)
+        names = renamed(source)
         if any(source.args.get(key) for key in ("pivots", "joins", "offset")):
             return _Columns(names)
         if isinstance(source, exp.Lateral):
@@ -219,11 +219,11 @@ class _Scopes:
             return _Columns()
         cte = self._own_cte(table) or self.named.get(name)
         if cte is not None:
-            renamed = _renamed(cte)
+            names = renamed(cte)
             found = self._outputs(cte.this, depth + 1)
-            return _Columns((*renamed, *found.names[len(renamed) :]), found.others)
+            return _Columns((*names, *found.names[len(names) :]), found.others)
         # The first columns may be renamed, and a set does not tell which these are.
-        if name in self.named or name not in RELATION_COLUMNS or _renamed(table):
+        if name in self.named or name not in RELATION_COLUMNS or renamed(table):
             return _Columns()
         return _Columns(tuple(sorted(RELATION_COLUMNS[name])), frozenset())
 
@@ -290,7 +290,7 @@ def _sources(select: exp.Expr) -> list[exp.Expr]:
     return [*([start.this] if start is not None else []), *joins, *(select.args.get("laterals") or ())]
 
 
-def _renamed(source: exp.Expr) -> tuple[str, ...]:
+def renamed(source: exp.Expr) -> tuple[str, ...]:
     """The names that a source or CTE gives to its first columns: d(a, b)."""
     alias = source.args.get("alias")
     return tuple(one.name.lower() for one in alias.args.get("columns") or ()) if alias is not None else ()

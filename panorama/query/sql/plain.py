@@ -11,9 +11,10 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from panorama.query.handed.relations import MATCHED_COLUMNS, RELATIONS
+from panorama.query.shorthands.nested import renamed
 from panorama.query.shorthands.shorthand import constant
 from panorama.query.sql.plain_scope import Need, Select
-from panorama.query.sql.plain_tree import Statement, conjuncts, is_followed
+from panorama.query.sql.plain_tree import Statement, conjuncts, is_followed, is_inner, is_odd
 
 _WITHOUT_ENTITY = frozenset(RELATIONS) - MATCHED_COLUMNS.keys() - {"entities"}
 _NAMES_HIDDEN = frozenset(
@@ -62,9 +63,7 @@ def _mentions(sql: str, statement: Statement | None, wanted: set[str]) -> list[e
     """The tables with the given names; None if DuckDB may read one where the parser sees none."""
     if statement is None:
         return None
-    tables: list[exp.Expr] = [
-        table for table in statement.tree.find_all(exp.Table) if table.name.lower() in wanted
-    ]
+    tables = [table for table in statement.tree.find_all(exp.Table) if table.name.lower() in wanted]
     mentions = sum(sql.lower().count(name) for name in wanted)
     # TABLE sightings, COLUMNS and the like are mentions without an exp.Table.
     return list(tables) if tables and mentions == len(tables) else None
@@ -94,10 +93,7 @@ def _followed(source: exp.Expr) -> exp.Expr | None:
     select = place.parent if isinstance(place, (exp.From, exp.Join)) else None
     if not isinstance(select, exp.Select) or select.args.get("laterals") or select.args.get("sample"):
         return None
-    alias = source.args.get("alias")
-    if any(source.args.get(name) for name in ("sample", "pivots", "joins", "when", "version")) or (
-        alias is not None and alias.args.get("columns")
-    ):
+    if is_odd(source) or renamed(source):
         return None
     return select if all(_is_plain(join) for join in select.args.get("joins") or []) else None
 
@@ -112,12 +108,11 @@ def _asked_in(source: exp.Expr, select: exp.Expr, statement: Statement) -> set[s
         conditions += conjuncts(where.this)
     for join in select.args.get("joins") or []:
         # A left join keeps the rows of its left side whatever its ON says.
-        inner = not join.args.get("side") and join.args.get("kind") in (None, "", "INNER", "CROSS")
-        if join.args.get("on") is not None and (join is place or (inner and visible)):
+        if join.args.get("on") is not None and (join is place or (is_inner(join) and visible)):
             conditions += conjuncts(join.args["on"])
     alone = _alone(source, select, statement)
     for condition in conditions:
-        names = _texts(condition, "entity", source.alias_or_name.lower(), alone)
+        names = _asked_by(condition, source.alias_or_name.lower(), alone)
         if names is not None:
             return names
     return None
@@ -138,7 +133,7 @@ def _alone(source: exp.Expr, select: exp.Expr, statement: Statement) -> bool:
             isinstance(other, exp.Table)
             and other.name.lower() in _WITHOUT_ENTITY
             and statement.cte(other) is None
-            and not other.args.get("alias", exp.TableAlias()).args.get("columns")
+            and not renamed(other)
         )
         for other in others
     )
@@ -156,7 +151,7 @@ def _outside(select: exp.Expr, statement: Statement) -> list[exp.Expr] | None:
     around = select.parent
     if isinstance(around, exp.Subquery):
         return [around]
-    if not isinstance(around, exp.CTE) or around.args["alias"].args.get("columns"):
+    if not isinstance(around, exp.CTE) or renamed(around):
         return None
     return statement.uses[id(around)]
 
@@ -179,17 +174,16 @@ def _passes_entity(select: exp.Expr) -> bool:
     return passed == 1
 
 
-def _texts(part: exp.Expr, name: str, source: str, alone: bool) -> set[str] | None:
-    """The texts in a condition like entity = 'X' or entity IN ('X', 'Y') on a column of a source; None
-    otherwise.
+def _asked_by(part: exp.Expr, source: str, alone: bool) -> set[str] | None:
+    """The names in a condition entity = 'X' or entity IN ('X', 'Y') on a source; None for any other.
 
     Args:
-        alone: whether the column's name without a qualifier also means this source.
+        alone: whether `entity` without a qualifier also means this source.
     """
     if not isinstance(part, (exp.EQ, exp.In)):
         return None
     column = part.this
-    if not isinstance(column, exp.Column) or column.name.lower() != name or column.args.get("db"):
+    if not isinstance(column, exp.Column) or column.name.lower() != "entity" or column.args.get("db"):
         return None
     if column.table.lower() != source if column.table else not alone:
         return None

@@ -10,6 +10,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token
 
 from panorama.query.handed.relations import RELATION_COLUMNS, RELATIONS
+from panorama.query.shorthands.nested import renamed
 from panorama.query.shorthands.plan import OUTPUT
 from panorama.query.text.ctes import is_recursive, named_ctes
 from panorama.query.text.dialect import Panorama
@@ -96,8 +97,7 @@ def _resolve(statement: Statement) -> None:
 
 def _cte_outputs(cte: exp.CTE, statement: Statement) -> frozenset[str] | None:
     """The columns of a CTE; None if unknown."""
-    renamed = cte.args["alias"].args.get("columns")
-    return None if renamed or is_recursive(cte) else _outputs(cte.this, statement)
+    return None if renamed(cte) or is_recursive(cte) else _outputs(cte.this, statement)
 
 
 def _explained(tokens: list[Token]) -> list[Token]:
@@ -115,14 +115,20 @@ def sources_of(select: exp.Expr, statement: Statement) -> list[Source] | None:
         return None
     joins = select.args.get("joins") or []
     placed = [(start.this, None), *((join.this, join) for join in joins)]
-    odd = [any(node.args.get(name) for name in _ODD) for node, _ in placed]
-    if any(odd) or not all(isinstance(node, (exp.Table, exp.Subquery)) for node, _ in placed):
+    if not all(isinstance(node, (exp.Table, exp.Subquery)) and not is_odd(node) for node, _ in placed):
         return None
     followed = all(map(is_followed, joins)) and not select.args.get("sample")
     return [_source(node, join, followed, statement) for node, join in placed]
 
 
-_ODD = ("sample", "pivots", "joins", "when", "version")
+def is_odd(node: exp.Expr) -> bool:
+    """Whether a source is not read as it stands: sampled, pivoted, joined in brackets, of another version."""
+    return any(node.args.get(name) for name in ("sample", "pivots", "joins", "when", "version"))
+
+
+def is_inner(join: exp.Expr) -> bool:
+    """Whether a join keeps only what its ON holds for, and shows the columns of both sides."""
+    return not join.args.get("side") and join.args.get("kind") in (None, "", "INNER", "CROSS")
 
 
 def is_followed(join: exp.Expr) -> bool:
@@ -134,11 +140,9 @@ def is_followed(join: exp.Expr) -> bool:
 
 
 def _source(node: exp.Expr, join: exp.Expr | None, followed: bool, statement: Statement) -> Source:
-    inner = join is None or (
-        not join.args.get("side") and join.args.get("kind") in (None, "", "INNER", "CROSS")
-    )
+    inner = join is None or is_inner(join)
     relation = None
-    if isinstance(node, exp.Table) and not _renamed(node) and not node.args.get("db"):
+    if isinstance(node, exp.Table) and not renamed(node) and not node.args.get("db"):
         name = node.name.lower()
         relation = name if name in RELATIONS and statement.cte(node) is None else None
     return Source(
@@ -146,14 +150,9 @@ def _source(node: exp.Expr, join: exp.Expr | None, followed: bool, statement: St
     )
 
 
-def _renamed(node: exp.Expr) -> bool:
-    alias = node.args.get("alias")
-    return alias is not None and bool(alias.args.get("columns"))
-
-
 def _columns(node: exp.Expr, statement: Statement) -> frozenset[str] | None:
     """The columns of a source; None if unknown."""
-    if _renamed(node) or node.args.get("db"):
+    if renamed(node) or node.args.get("db"):
         return None
     if isinstance(node, exp.Subquery):
         return _outputs(node.this, statement)
@@ -195,9 +194,7 @@ def conditions_of(select: exp.Expr) -> Iterator[exp.Expr]:
     if where is not None:
         yield from conjuncts(where.this)
     for join in select.args.get("joins") or []:
-        if join.args.get("on") is not None and not join.args.get("side") and join.args.get("kind") in (
-            None, "", "INNER", "CROSS",
-        ):  # fmt: skip
+        if join.args.get("on") is not None and is_inner(join):
             yield from conjuncts(join.args["on"])
 
 
