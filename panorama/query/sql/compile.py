@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from panorama.query.handed.relations import SCHEMA
 from panorama.query.shorthands.clock_sql import with_clock, with_span
 from panorama.query.shorthands.plan import KEY, ORDER, OUTPUT, OVERLAP_TARGETS, Branch, Query, Seen
-from panorama.query.sql.moments_sql import moments_intervals, moments_of_branches
+from panorama.query.sql.moments_sql import SHAPE, moments_intervals, moments_of_branches
 from panorama.query.sql.places_sql import every_place, follows_known, places_in
 from panorama.query.sql.space_sql import frame_by_frame, space_rows
 from panorama.query.sql.tracks_sql import (
@@ -27,10 +27,6 @@ from panorama.query.sql.tracks_sql import (
 
 _VIDEO = "video, camera, uri, duration, video_clock"
 _MATCH = "entity, score, band"
-_SHAPE = (
-    "x2 - x1 AS width, y2 - y1 AS height, (x2 - x1) * (y2 - y1) AS area,"
-    " (x2 - x1) / nullif(y2 - y1, 0) AS aspect, "
-)
 _ROWS = {
     "frames": f"{_VIDEO}, frame, time, {_MATCH}, track_id, {BOX}",
     "tracks": f"{_VIDEO}, track_id, start_time, end_time, start_frame, end_frame, samples, {_MATCH}",
@@ -56,6 +52,7 @@ def compile_query(query: Query) -> str:
     steps = track_steps(given, names)
     if any(frame_by_frame(query, item) for item in seen) and not follows_known(query):
         steps.append(Step(names.places, every_place(query, seen, names)))
+    rows_of = {item: names.rows(j) for j, item in enumerate(seen)}
     for j, item in enumerate(seen):
         late = late_conditions(query, item)
         more = partial(_with_more, query, texts=[leaf.text for leaf in late])
@@ -63,14 +60,13 @@ def compile_query(query: Query) -> str:
         if query.target == "moments":
             rows = moments_intervals(f"({placed})" if placed else names.tracks(j), item)
         else:
-            rows = f"SELECT {_ROWS[query.target]} FROM ({placed})" if placed else _rows(query, item, j)
-        steps.append(Step(names.rows(j), rows))
-    index = {item: j for j, item in enumerate(seen)}
+            tracks = names.tracks(j)
+            rows = f"SELECT {_ROWS[query.target]} FROM ({placed})" if placed else _rows(query, item, tracks)
+        steps.append(Step(rows_of[item], rows))
     if query.target == "moments":
-        intervals = {item: names.rows(j) for item, j in index.items()}
-        body = moments_of_branches(query.branches, intervals, names.videos)
+        body = moments_of_branches(query.branches, rows_of, names.videos)
     else:
-        body = _pointwise(query, index, names)
+        body = _pointwise(query, rows_of, names.videos)
     if any(leaf.by_chance for leaf in query.every_leaf()):
         steps = [replace(step, kept=True) for step in steps]  # computed twice, a step would differ
     elif query.target != "crops" and all(item.source == "known" for item in seen):
@@ -128,10 +124,8 @@ def _outer(query: Query, inner: str) -> str:
     return sql
 
 
-def _rows(query: Query, seen: Seen, j: int) -> str:
-    """Rows of one thing looked for, in the form of the target."""
-    names = Names(query.number)
-    tracks = names.tracks(j)
+def _rows(query: Query, seen: Seen, tracks: str) -> str:
+    """Rows of one thing looked for, in the form of the target; `tracks` is the table of its tracks."""
     if query.target == "tracks":
         return f"SELECT {_ROWS['tracks']} FROM {tracks}"
     if query.target == "frames":
@@ -150,8 +144,8 @@ def _rows(query: Query, seen: Seen, j: int) -> str:
     return f"SELECT {_ROWS[query.target]} FROM ({more}){where_all(late)}"
 
 
-def _universe(query: Query, names: Names) -> str:
-    """Every row of the target, without entities."""
+def _universe(query: Query, videos: str) -> str:
+    """Every row of the target, without entities, in the table `videos`."""
     nothing = {column: f"NULL::{kind} AS {column}" for column, kind in _NULLS.items()}
     match = ", ".join(nothing[column] for column in ("entity", "score", "band"))
     video = OWN_VIDEO.format("v")
@@ -159,31 +153,35 @@ def _universe(query: Query, names: Names) -> str:
         places = ", ".join(nothing[column] for column in ("track_id", "x1", "y1", "x2", "y2"))
         return (
             f"SELECT {video}, f.frame, f.time, {match}, {places}"
-            f" FROM {names.videos} v JOIN {SCHEMA}.frames f ON f.segment = v.segment"
+            f" FROM {videos} v JOIN {SCHEMA}.frames f ON f.segment = v.segment"
         )
     if query.target == "tracks":
         track = "t.track_id, t.start_time, t.end_time, t.start_frame, t.end_frame, t.samples"
         return (
             f"SELECT {video}, {track}, {match}"
-            f" FROM {names.videos} v JOIN {SCHEMA}.tracks t ON t.segment = v.segment"
+            f" FROM {videos} v JOIN {SCHEMA}.tracks t ON t.segment = v.segment"
         )
     return (
         f"SELECT {video}, c.crop_id, c.track_id, c.frame, c.time, c.quality::DOUBLE AS quality,"
-        f" {CROP_BOX}, {match} FROM {names.videos} v JOIN {SCHEMA}.crops c ON c.segment = v.segment"
+        f" {CROP_BOX}, {match} FROM {videos} v JOIN {SCHEMA}.crops c ON c.segment = v.segment"
     )
 
 
-def _pointwise(query: Query, index: dict[Seen, int], names: Names) -> str:
+def _pointwise(query: Query, rows_of: Mapping[Seen, str], videos: str) -> str:
     """All branches of frames, tracks or crops; rows without entities only if no other branch has the row.
 
     What all branches leave to chance is asked at the end: a row that several of them have is one row.
+
+    Args:
+        rows_of: name of the table of rows of each thing looked for.
+        videos: name of the table of videos that can hold an answer.
     """
     last = [leaf for leaf in query.branches[0].where if leaf.by_chance]
     last = [leaf for leaf in last if all(leaf in branch.where for branch in query.branches)]
     if last:
         rest = (tuple(leaf for leaf in branch.where if leaf not in last) for branch in query.branches)
         before = tuple(replace(b, where=where) for b, where in zip(query.branches, rest, strict=True))
-        rows = f"SELECT * FROM ({_pointwise(replace(query, branches=before), index, names)})"
+        rows = f"SELECT * FROM ({_pointwise(replace(query, branches=before), rows_of, videos)})"
         filled = _with_more(query, rows, [leaf.text for leaf in last])
         return f"SELECT {_ROWS[query.target]} FROM ({filled}){where_all(tuple(last))}"
     key = ", ".join(KEY[query.target])
@@ -191,8 +189,8 @@ def _pointwise(query: Query, index: dict[Seen, int], names: Names) -> str:
     # all: DuckDB evaluates from left to right, and does not compare rows after a UNION ALL with those before
     # it.
     union = " UNION ALL " if len(query.branches) == 1 and _disjoint(query.branches[0].seen) else " UNION "
-    seeing = [_branch(query, branch, index, names, union) for branch in query.branches if branch.seen]
-    lacking = [_branch(query, branch, index, names, union) for branch in query.branches if not branch.seen]
+    seeing = [_branch(query, branch, rows_of, videos, union) for branch in query.branches if branch.seen]
+    lacking = [_branch(query, branch, rows_of, videos, union) for branch in query.branches if not branch.seen]
     if not lacking:
         return union.join(seeing)
     empty = " UNION ".join(lacking)
@@ -222,15 +220,15 @@ def _asks_more(text: str) -> bool:
 def _with_more(query: Query, rows: str, texts: Sequence[str]) -> str:
     """SQL of rows with the columns that they have on demand, as far as some SQL texts may name them."""
     if query.target in OVERLAP_TARGETS:
-        return with_span(rows, _SHAPE if query.target == "moments" else "")
-    rows = with_clock(rows, _SHAPE)
+        return with_span(rows, SHAPE if query.target == "moments" else "")
+    rows = with_clock(rows, SHAPE)
     if not any(map(_NAMES_PICTURE.search, texts)):
         return rows
     names = f"LEFT JOIN {SCHEMA}.named_pictures n ON n._video = s.video AND n._frame = s.frame"
     return f"SELECT s.*, n._picture AS picture FROM ({rows}) s {names}"
 
 
-def _branch(query: Query, branch: Branch, index: dict[Seen, int], names: Names, union: str) -> str:
+def _branch(query: Query, branch: Branch, rows_of: Mapping[Seen, str], videos: str, union: str) -> str:
     """Rows of one branch, if everything in `seen` is present in them and nothing in `unseen`.
 
     Args:
@@ -244,22 +242,20 @@ def _branch(query: Query, branch: Branch, index: dict[Seen, int], names: Names, 
         return _with_more(query, rows, asked) if any(map(_asks_more, asked)) else rows
 
     absent = "".join(
-        f" ANTI JOIN {names.rows(index[item])} absent{i} USING ({key})"
-        for i, item in enumerate(branch.unseen)
+        f" ANTI JOIN {rows_of[item]} absent{i} USING ({key})" for i, item in enumerate(branch.unseen)
     )
     where = where_all(branch.where)
     if not branch.seen:
-        every = filled(f"SELECT * FROM ({_universe(query, names)}) {absent}")
+        every = filled(f"SELECT * FROM ({_universe(query, videos)}) {absent}")
         return f"SELECT {columns} FROM ({every}){where}"
     parts = []
     for item in branch.seen:
         others = [other for other in branch.seen if other != item]
         present = "".join(
-            f" SEMI JOIN {names.rows(index[other])} present{i} USING ({key})"
-            for i, other in enumerate(others)
+            f" SEMI JOIN {rows_of[other]} present{i} USING ({key})" for i, other in enumerate(others)
         )
-        rows = f"({filled(f'SELECT * FROM {names.rows(index[item])} own{present}{absent}')})"
-        if not (present or absent or where):
-            rows = names.rows(index[item])
+        rows = rows_of[item]
+        if present or absent or where:
+            rows = f"({filled(f'SELECT * FROM {rows} own{present}{absent}')})"
         parts.append(f"SELECT {columns} FROM {rows}{where}")
     return union.join(parts)

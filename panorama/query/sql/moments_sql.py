@@ -11,7 +11,7 @@ from panorama.query.shorthands.plan import GAP_SECONDS, Branch, PlannedSequence,
 
 _OPENED = "video, camera, uri, duration, video_clock, start_time, end_time, entity"
 COLUMNS = f"{_OPENED}, score, band, track_id, frame, x1, y1, x2, y2"
-_SHAPE = (
+SHAPE = (
     "x2 - x1 AS width, y2 - y1 AS height, (x2 - x1) * (y2 - y1) AS area,"
     " (x2 - x1) / nullif(y2 - y1, 0) AS aspect, "
 )
@@ -160,7 +160,7 @@ def _filtered(sql: str, conditions: Sequence[Leaf]) -> str:
     if not conditions:
         return sql
     where = " AND ".join(f"({leaf.text})" for leaf in conditions)
-    return f"SELECT {COLUMNS} FROM ({with_span(sql, _SHAPE)}) WHERE {where}"
+    return f"SELECT {COLUMNS} FROM ({with_span(sql, SHAPE)}) WHERE {where}"
 
 
 def _sequence(chain: PlannedSequence, rows: Mapping[Seen, str], videos: str) -> str:
