@@ -58,8 +58,8 @@ class Reading:
     named: Callable[[], Named]
 
 
-def read_shorthand(node: exp.Expr, extension: Extension, number: int, reading: Reading) -> Query:
-    """The Query of a parsed shorthand.
+def read_shorthand(node: exp.Expr, extension: Extension, reading: Reading) -> Query:
+    """The Query of a parsed shorthand, without a number of its own.
 
     Raises:
         QueryError: a part of the condition cannot be used here.
@@ -73,7 +73,7 @@ def read_shorthand(node: exp.Expr, extension: Extension, number: int, reading: R
     begins = {name: node.meta[name][0] + len(text) - len(text.lstrip()) for name, text in typed.items()}
     return Query(
         target=reading.target,
-        number=number,
+        number=0,
         sql=reading.sql,
         start=extension.start,
         columns=node.meta["columns"],

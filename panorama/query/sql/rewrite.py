@@ -33,7 +33,14 @@ from panorama.query.sql.rewritten import (
 )
 from panorama.query.sql.unions import check_sides
 from panorama.query.text.dialect import parse_shorthand
-from panorama.query.text.extensions import VERDICTS, Extension, find_extensions, named_queries
+from panorama.query.text.extensions import (
+    CLOSERS,
+    OPENERS,
+    VERDICTS,
+    Extension,
+    find_extensions,
+    named_queries,
+)
 from panorama.query.text.guard import readable
 from panorama.query.text.parameters import (
     GivenPicture,
@@ -140,10 +147,10 @@ class Rewriter:
             return self._shorthand(extension)
         if extension.kind in PREDICATES:
             text = self._space(extension)
+        elif extension.kind == "similarity":
+            text = self._similarity(extension)
         else:
-            text = (
-                self._similarity(extension) if extension.kind == "similarity" else self._verified(extension)
-            )
+            text = self._verified(extension)
         return f"{text} AS {extension.kind}" if alias and self._names_a_column(extension) else text
 
     def _shorthand(self, extension: Extension) -> str:
@@ -159,8 +166,7 @@ class Rewriter:
             lambda: self._named,
         )
         before = len(self._similarities)
-        query = read_shorthand(node, extension, len(self._queries) + 1, reading)
-        query = replace(query, number=len(self._queries) + 1)
+        query = read_shorthand(node, extension, reading)
         if len(self._similarities) > before and query.target in ("tracks", "crops"):
             shown = self._similarities[before]
             query = replace(query, similarity=self._lookup(shown, query.target))
@@ -168,8 +174,8 @@ class Rewriter:
             self._similarities[before] = replace(shown, needs=(*shown.needs, None))
         first, last = node.meta.get("ORDER_BY", (0, 0))
         ranked = any(e.kind == "similarity" and first <= e.start < last for e in self._extensions)
-        query = replace(query, by_similarity=ranked)
-        query = apply_rules(query)
+        number = len(self._queries) + 1  # only now: those inside it were read, and numbered, with it
+        query = apply_rules(replace(query, number=number, by_similarity=ranked))
         self._queries.append(query)
         return compile_query(query)
 
@@ -181,14 +187,8 @@ class Rewriter:
             error = readable(exc, sql)
             raise QueryError(error.args[0], self._sql, self._sql.find(condition)) from exc
 
-    def _arguments(self, extension: Extension, count: int, usage: str) -> list[Any]:
-        """The constant arguments of a call."""
-        groups = self._argument_tokens(extension)
-        if len(groups) != count or not all(groups):
-            raise QueryError(usage, self._sql, extension.start)
-        return [self._constant(group, usage) for group in groups]
-
     def _argument_tokens(self, extension: Extension) -> list[list[Token]]:
+        """The tokens of each argument of a call."""
         groups: list[list[Token]] = [[]]
         for token in self._typed[extension.first + 2 : extension.last - 1]:
             if token.token_type == TokenType.COMMA:
@@ -234,9 +234,9 @@ class Rewriter:
         between = self._typed[around[-1].first + 1 : extension.first]
         depth = [0]
         for token in between:
-            if token.token_type in _OPENERS:
+            if token.token_type in OPENERS:
                 depth.append(0)
-            elif token.token_type in _CLOSERS:
+            elif token.token_type in CLOSERS:
                 depth.pop()
             elif token.token_type in (TokenType.SELECT, TokenType.FROM):
                 depth[-1] = 1
@@ -327,12 +327,13 @@ class Rewriter:
         words = [token.text.lower() for token in self._typed]
         if relation is not None:
             called = relation.lower()
-            before = [words[i - 2 if words[i - 1] == "as" else i - 1] for i in _places(words, called)]
+            named = [i for i, word in enumerate(words) if word == called and i > 1]
+            before = [words[i - 2 if words[i - 1] == "as" else i - 1] for i in named]
             meant = {word for word in (called, *before) if word in RELATIONS and word not in self._named}
             if len(meant) == 1:
                 return "crops" if "crop_id" in RELATION_COLUMNS[meant.pop()] else "tracks"
-        named = {token.text.lower() for token in self._typed if token.token_type == TokenType.VAR}
-        return "crops" if named & {"crops", "crop_id"} else "tracks"
+        bare = {token.text.lower() for token in self._typed if token.token_type == TokenType.VAR}
+        return "crops" if bare & {"crops", "crop_id"} else "tracks"
 
     def _asked_of(self, select: Select, source: Source | None, extension: Extension) -> str:
         """Whether a SELECT with known columns computes the similarity of 'crops' or of 'tracks'."""
@@ -362,7 +363,7 @@ class Rewriter:
     def select(self, node: exp.Expr) -> Select:
         """A SELECT of the plain statement, wrapped for `plain_scope`."""
         assert self.plain is not None
-        return Select(node, self.plain, self._sql, lambda start, stop: self._render(start, stop))
+        return Select(node, self.plain, self._sql, self._render)
 
     @cached_property
     def plain(self) -> Statement | None:
@@ -400,7 +401,10 @@ class Rewriter:
     def _verified(self, extension: Extension) -> str:
         name = extension.kind
         usage = f"{name} takes two pictures in single quotes: {name}('a.jpg', 'b.jpg')"
-        first, second = map(meant_picture, self._arguments(extension, 2, usage))
+        groups = self._argument_tokens(extension)
+        if len(groups) != 2 or not all(groups):
+            raise QueryError(usage, self._sql, extension.start)
+        first, second = (meant_picture(self._constant(group, usage)) for group in groups)
         if not isinstance(first, (str, GivenPicture)) or not isinstance(second, (str, GivenPicture)):
             raise QueryError(usage, self._sql, extension.start)
         said = literal(self._verify(name, first, second, extension.start), self._sql, extension.start)
@@ -423,7 +427,7 @@ class Rewriter:
         depth = 0
         for i in range(extension.first - 1, -1, -1):
             kind = self._typed[i].token_type
-            depth += (kind in _CLOSERS) - (kind in _OPENERS)
+            depth += (kind in CLOSERS) - (kind in OPENERS)
             if depth < 0 or (depth == 0 and kind in (TokenType.ORDER_BY, TokenType.GROUP_BY, TokenType.FROM)):
                 return False
             if depth == 0 and kind == TokenType.SELECT:
@@ -434,12 +438,3 @@ class Rewriter:
         """The parameters that remain in the text after the replacements."""
         left = [p for p in self._places if not any(e.start <= p.start < e.stop for e in outer)]
         return remaining_parameters(left, self._values, self._parameters, self._sql)
-
-
-def _places(words: list[str], word: str) -> list[int]:
-    """The indices, from 2 on, at which a word stands."""
-    return [i for i, one in enumerate(words) if one == word and i > 1]
-
-
-_OPENERS = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
-_CLOSERS = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}

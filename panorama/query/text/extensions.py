@@ -31,8 +31,8 @@ _LISTS_VALUES = {
 """What may contain commas at the same depth as a FROM without being part of it."""
 _WORDS_BEFORE_QUERY = ("MATERIALIZED", "EXPLAIN", "ANALYZE", "DESCRIBE", "SUMMARIZE")
 TAIL = {TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET}
-_OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
-_CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
+OPENERS = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
+CLOSERS = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ class Layout:
         for i, token in enumerate(tokens):
             kind, level = token.token_type, levels[-1]
             found.opened.append(level.opened)
-            if kind in _OPEN:
+            if kind in OPENERS:
                 levels.append(_Level(i))
-            elif kind in _CLOSE:
+            elif kind in CLOSERS:
                 levels.pop()
                 levels = levels or [_Level(-1, has_from=level.has_from)]
             elif kind == TokenType.COMMA and level.lists_tables:
@@ -220,12 +220,12 @@ def _behind_names(tokens: list[Token], at: int) -> int:
 def _reads_nothing(tokens: list[Token], i: int, layout: Layout) -> bool:
     """Whether the SELECT at `i` has no FROM and no query around it whose columns it could name."""
     opened = layout.opened[i]
-    bracket = opened >= 0 and tokens[opened].token_type in _OPEN
+    bracket = opened >= 0 and tokens[opened].token_type in OPENERS
     if bracket and tokens[opened - 1].token_type not in (TokenType.FROM, TokenType.ALIAS):
         return False
     depth = 0
     for token in tokens[i + 1 : _shorthand_span(tokens, i, layout).last]:
-        depth += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
+        depth += (token.token_type in OPENERS) - (token.token_type in CLOSERS)
         if depth == 0 and token.token_type == TokenType.FROM:
             return False
     return True
@@ -235,9 +235,9 @@ def closing(tokens: list[Token], i: int) -> int:
     """Index of the token that closes the parenthesis at `i`; the last token if nothing closes it."""
     depth = 0
     for j in range(i, len(tokens)):
-        if tokens[j].token_type in _OPEN:
+        if tokens[j].token_type in OPENERS:
             depth += 1
-        elif tokens[j].token_type in _CLOSE:
+        elif tokens[j].token_type in CLOSERS:
             depth -= 1
             if depth == 0:
                 return j
@@ -270,9 +270,9 @@ def _shorthand_span(tokens: list[Token], i: int, layout: Layout) -> Extension:
     tail = None
     for j in range(i + 1, len(tokens)):
         kind = tokens[j].token_type
-        if kind in _OPEN:
+        if kind in OPENERS:
             depth += 1
-        elif kind in _CLOSE:
+        elif kind in CLOSERS:
             if depth == 0:
                 last = j
                 break
