@@ -106,10 +106,8 @@ class Engine:
             QueryTimeout: the query ran past its limits or was interrupted.
         """
         started = time.perf_counter()
-        sql, tokens = self._read(sql)
-        with self._run(sql, tokens[0].start) as run:
-            refuse_calls(tokens, sql, partial(self._tables.functions, run.cursor))
-            return self._answer(tokens, plain_parameters(parameters), run, started)
+        with self._run(*self._read(sql), started) as run:
+            return self._answer(plain_parameters(parameters), run)
 
     def prepare(self, asked: Sequence[tuple[str, Parameters]]) -> None:
         """Match the entities of several statements, each with its parameters, in one pass.
@@ -119,24 +117,20 @@ class Engine:
         """
         names: dict[str, None] = {}
         for typed, parameters in asked:
-            sql, tokens = self._read(typed)
-            with self._run(sql, tokens[0].start) as run:
-                refuse_calls(tokens, sql, partial(self._tables.functions, run.cursor))
-                for name in self._looked_for(tokens, plain_parameters(parameters), run):
+            with self._run(*self._read(typed), time.perf_counter()) as run:
+                for name in self._looked_for(plain_parameters(parameters), run):
                     names.setdefault(name)
         if names:
-            with self._run(asked[0][0], 0):
+            with self._run(asked[0][0], [], time.perf_counter()):
                 self._matcher.prepare(tuple(names))
 
-    def _looked_for(self, tokens: list[Token], parameters: Parameters, run: Run) -> Iterator[str]:
+    def _looked_for(self, parameters: Parameters, run: Run) -> Iterator[str]:
         """The entities whose matches a statement needs."""
-        explained = tokens[0].text.upper() == "EXPLAIN"
-        wanted = _named(tokens, MATCHED_COLUMNS)
-        if explained or not (find_extensions(tokens) or wanted):
+        wanted = _named(run.tokens, MATCHED_COLUMNS)
+        if run.explained or not (find_extensions(run.tokens) or wanted):
             return
         run.dry = True
-        verify = self._by_example.verifier(run)
-        rewriter = Rewriter(run.sql, tokens, parameters, self._entities, run.cursor, verify)
+        rewriter = self._rewriter(parameters, run)
         rewritten = rewriter.rewrite()
         for query in rewritten.queries:
             # A shorthand with its own accuracy or time limit is matched separately.
@@ -172,15 +166,15 @@ class Engine:
         return sql, tokens
 
     @contextmanager
-    def _run(self, sql: str, before: int) -> Iterator[Run]:
+    def _run(self, sql: str, tokens: list[Token], started: float) -> Iterator[Run]:
         """Open a cursor for one statement, within the limits; what stops it is raised as a QueryTimeout."""
-        started = time.perf_counter()
         try:
             with (
                 closing(self._tables.of(self._snapshot).cursor()) as cursor,
                 Stopper(cursor, self._limits.seconds) as self._running,
             ):
-                yield Run(cursor, sql, before)
+                refuse_calls(tokens, sql, partial(self._tables.functions, cursor))
+                yield Run(cursor, sql, tokens, started)
         except (duckdb.InterruptException, QueryStopped) as exc:
             raise self._stopped(sql, started) from exc
         except (duckdb.FatalException, duckdb.InternalException) as exc:
@@ -220,27 +214,24 @@ class Engine:
             return QueryTimeout(f"the query ran past its limit of {limit:g} s and was stopped", sql, None)
         return QueryTimeout(f"the query was interrupted after {seconds:.1f} s", sql, None)
 
-    def _answer(self, tokens: list[Token], parameters: Parameters, run: Run, started: float) -> Result:
-        sql = run.sql
+    def _rewriter(self, parameters: Parameters, run: Run) -> Rewriter:
+        verify = self._by_example.verifier(run)
+        return Rewriter(run.sql, run.tokens, parameters, self._entities, run.cursor, verify)
 
-        def reader() -> Rewriter:
-            verify = self._by_example.verifier(run)
-            return Rewriter(sql, tokens, parameters, self._entities, run.cursor, verify)
-
-        run.explained = tokens[0].text.upper() == "EXPLAIN"
-        analyze = run.explained and len(tokens) > 1 and tokens[1].text.upper() == "ANALYZE"
-        run.dry = run.explained and not analyze
-        self._remark(tokens, parameters, run)
+    def _answer(self, parameters: Parameters, run: Run) -> Result:
+        sql, tokens = run.sql, run.tokens
+        self._remark(parameters, run)
         wanted = _named(tokens, MATCHED_COLUMNS)
         if not find_extensions(tokens) and not wanted:
             parsed = check_single_select(run.cursor, sql, tokens)
             check_parameters(parameter_places(tokens), parameters)
             run.parsed = None if run.before else parsed
             rewritten = Rewritten(sql, parameters, (), (), ())
-            if analyze:
-                return self._explain(rewritten, tokens, run, started)
-            return self._told_coarse(self._execute(rewritten, run, started), rewritten, tokens, reader, run)
-        rewriter = reader()
+            if run.explained and not run.dry:
+                return self._explain(rewritten, run)
+            answer = self._execute(rewritten, run)
+            return self._told_coarse(answer, rewritten, lambda: self._rewriter(parameters, run), run)
+        rewriter = self._rewriter(parameters, run)
         rewritten = rewriter.rewrite()
         try:
             parsed = check_single_select(run.cursor, rewritten.text, tokens)
@@ -256,31 +247,27 @@ class Engine:
             request = similarity_request(rewritten, call, calls, run.cursor)
             self._by_example.similarity(call, request, run)
         if run.explained:
-            return self._explain(rewritten, tokens, run, started)
-        answer = self._execute(rewritten, run, started)
+            return self._explain(rewritten, run)
+        answer = self._execute(rewritten, run)
         if not len(answer):
             answer.warnings += beyond_the_end(rewritten.queries, run)
-        return self._told_coarse(answer, rewritten, tokens, lambda: rewriter, run)
+        return self._told_coarse(answer, rewritten, lambda: rewriter, run)
 
     def _told_coarse(
-        self,
-        answer: Result,
-        rewritten: Rewritten,
-        tokens: list[Token],
-        reader: Callable[[], Rewriter],
-        run: Run,
+        self, answer: Result, rewritten: Rewritten, rewriter: Callable[[], Rewriter], run: Run
     ) -> Result:
         """Add a warning to the answer if it concerns videos that were indexed with --quick."""
         if self._quick is not None and len(self._quick) and not run.explained:
             asked = Asked.of_shorthands(rewritten.queries)
-            if named := _named(tokens, OF_TRACKS):
-                asked += Asked.of_plain(run.sql, reader(), named)
+            if named := _named(run.tokens, OF_TRACKS):
+                asked += Asked.of_plain(run.sql, rewriter(), named)
             segments = asked.segments(self._snapshot.videos.column("segment").to_numpy(), run.cursor)
             answer.warnings += coarse_remark(segments, self._quick)
         return answer
 
-    def _remark(self, tokens: list[Token], parameters: Parameters, run: Run) -> None:
+    def _remark(self, parameters: Parameters, run: Run) -> None:
         """Warn about conditions that cannot match, and refuse what would be misunderstood."""
+        tokens = run.tokens
         places = parameter_places(tokens)
         try:
             values = parameter_values(places, parameters, run.sql)
@@ -300,7 +287,7 @@ class Engine:
             self._videos_there = frozenset(self._snapshot.videos.column("video").to_pylist())
         return self._videos_there
 
-    def _execute(self, rewritten: Rewritten, run: Run, started: float) -> Result:
+    def _execute(self, rewritten: Rewritten, run: Run) -> Result:
         """Run the rewritten statement in DuckDB; positions of errors refer to the statement as typed."""
         cursor, text = run.cursor, run.prefix + rewritten.text[run.before :]
         shift = run.before - len(run.prefix)
@@ -323,24 +310,24 @@ class Engine:
             place = None if error.position is None else error.position + shift
             raise type(error)(error.args[0], run.sql, rewritten.typed(place)) from exc
         kind = Plan if run.explained else Result
-        answer = kind(table, types, **run.account(started))
+        answer = kind(table, types, **run.account())
         answer.warnings += zones_lost(answer.columns, types)
         return answer
 
-    def _explain(self, rewritten: Rewritten, tokens: list[Token], run: Run, started: float) -> Result:
+    def _explain(self, rewritten: Rewritten, run: Run) -> Result:
         """The plan as rows of text: matching, what was pushed down, the SQL for DuckDB and its plan."""
         begun = time.perf_counter()
         analyze = not run.dry
         run.prefix = f"EXPLAIN ({'ANALYZE, ' if analyze else ''}FORMAT json) "
-        run.before = tokens[2 if analyze else 1].start
-        answer = self._execute(rewritten, run, started)
+        run.before = run.tokens[2 if analyze else 1].start
+        answer = self._execute(rewritten, run)
         seconds = time.perf_counter() - begun
         plan = [operator for row in answer for operator in read_plan(str(row[-1]))]
         done = Done(plan, seconds)
         rewritten = replace(rewritten, text=rewritten.text[run.before :])
         lines = explain_text(rewritten, run.steps, run.pictures, done, analyze).split("\n")
         table = pa.table({"plan": pa.array(lines, pa.string())})
-        return Plan(table, ["VARCHAR"], **run.account(started))
+        return Plan(table, ["VARCHAR"], **run.account())
 
 
 _ADVICE = ("ignore", None, UserWarning, re.compile(re.escape(__name__)), 0)

@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+from sqlglot.tokens import Token
 
 from panorama.query.explain import PictureStep, Step
 from panorama.query.matching.matches import UNCERTAIN, Matches
@@ -21,13 +22,14 @@ class Run:
     Attributes:
         cursor: a connection used by this statement only, so that no other sees its temporary tables.
         sql: the statement as typed; positions of errors refer to it.
+        tokens: of the statement; empty if only matching for later statements is done.
+        started: `time.perf_counter()` at the start; WITHIN a time counts from here.
         before: number of characters of white space and comments before the statement. DuckDB counts positions
             from the first word but shows them in the whole text, so it gets the statement without them.
         prefix: what DuckDB gets instead of these characters, for example EXPLAIN.
         parsed: DuckDB's parsed statement, if it can be executed as it is; None to execute the text.
         explained: whether the statement is an EXPLAIN.
         dry: whether only the plan is wanted: nothing is matched or compared.
-        started: `time.perf_counter()` at the start; WITHIN a time counts from here.
         budgets: of the shorthands with a time limit.
         views: names and SQL of views that the statement reads; created once everything they read exists.
         steps, pictures: what was done, for EXPLAIN.
@@ -37,12 +39,13 @@ class Run:
 
     cursor: duckdb.DuckDBPyConnection
     sql: str
-    before: int
+    tokens: list[Token]
+    started: float
+    before: int = field(init=False)
     prefix: str = ""
     parsed: duckdb.Statement | None = None
-    explained: bool = False
-    dry: bool = False
-    started: float = field(default_factory=time.perf_counter)
+    explained: bool = field(init=False)
+    dry: bool = field(init=False)
     budgets: list[Budget] = field(default_factory=list)
     views: list[tuple[str, str]] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
@@ -50,13 +53,19 @@ class Run:
     undecided: set[tuple[str, int]] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        words = [token.text.upper() for token in self.tokens[:2]]
+        self.before = self.tokens[0].start if self.tokens else 0
+        self.explained = words[:1] == ["EXPLAIN"]
+        self.dry = self.explained and words[1:] != ["ANALYZE"]
+
     def count_undecided(self, matches: Matches) -> None:
         """Record the matches that were left undecided."""
         for i in np.flatnonzero(matches.band == UNCERTAIN).tolist():
             name = matches.entities[int(matches.entity_index[i])]
             self.undecided.add((name, int(matches.track_id[i])))
 
-    def account(self, started: float) -> dict[str, Any]:
+    def account(self) -> dict[str, Any]:
         """The fields of a Result other than its rows; adds a warning for each time limit that was hit."""
         for budget in self.budgets:
             if budget.cut:
@@ -67,7 +76,7 @@ class Run:
             "uncertain": len({track for _, track in self.undecided}),
             "uncertain_of": sorted({name for name, _ in self.undecided}),
             "warnings": self.warnings,
-            "seconds": time.perf_counter() - started,
+            "seconds": time.perf_counter() - self.started,
             "complete": not any(budget.cut for budget in self.budgets),
             "sql": self.sql,
         }
