@@ -111,6 +111,25 @@ def test_moments_follow_interval_logic(engine: Engine, condition: str, expected:
     assert found == [(pytest.approx(a), pytest.approx(b), name) for a, b, name in expected]
 
 
+@pytest.mark.parametrize(
+    ("interval", "found"),
+    [
+        *(("'3'", 2), ("3 S", 2), ("3 SECS", 2), ("2600 MS", 2), ("'1 min'", 2), ("1 H", 2)),
+        *(("2 SEC", 0), ("2000 MS", 0)),
+    ],
+)
+def test_an_interval_has_a_unit_of_duckdb_or_is_in_seconds(engine: Engine, interval: str, found: int) -> None:
+    condition = f"entity = 'blue-van' FOLLOWED BY entity = 'red-van' WITHIN INTERVAL {interval}"
+    assert len(spans(engine, f"SELECT moments WHERE ({condition}) AND video = 'gate-1.mp4'")) == found
+
+
+@pytest.mark.parametrize("unit", ["MSS", "HS", "MONTHS"])
+def test_an_interval_in_another_unit_is_refused(engine: Engine, unit: str) -> None:
+    """5 MSS were five minutes."""
+    with pytest.raises(QueryError, match="an interval here is in SECONDS, MINUTES, HOURS or DAYS"):
+        engine.query(f"SELECT moments WHERE entity = 'dog' BEFORE entity = 'dog' WITHIN INTERVAL 5 {unit}")
+
+
 def test_moments_without_condition_are_those_of_all_entities(engine: Engine) -> None:
     shorthand = engine.query("SELECT moments").fetchall()
     relation = engine.query(

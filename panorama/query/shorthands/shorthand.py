@@ -20,20 +20,17 @@ from panorama.query.text.extensions import Extension
 from panorama.query.text.meant_texts import meant_text
 
 UNIT_SECONDS = {
+    "": 1.0,
     "MILLISECOND": 0.001,
-    "MS": 0.001,
     "SECOND": 1.0,
-    "S": 1.0,
     "SEC": 1.0,
     "MINUTE": 60.0,
     "MIN": 60.0,
-    "M": 60.0,
     "HOUR": 3600.0,
-    "H": 3600.0,
     "DAY": 86400.0,
-    "D": 86400.0,
     "WEEK": 604800.0,
 }
+"""The units of an interval without their plural; sqlglot spells out ms, s, m, h and d. None: seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +132,7 @@ def _sequence(node: exp.Expr, reading: Reading) -> Sequence:
 
 
 def _seconds(interval: exp.Expr, reading: Reading) -> float:
-    """Length of INTERVAL 30 SECONDS or INTERVAL '30 seconds', in seconds."""
+    """Length of INTERVAL 30 SECONDS or INTERVAL '30 seconds', in seconds; without a unit as in DuckDB."""
     amount = interval.this
     unit = interval.args.get("unit")
     name = unit.name.upper().rstrip("S") if unit is not None else ""
@@ -147,12 +144,12 @@ def _seconds(interval: exp.Expr, reading: Reading) -> float:
         raise QueryError(
             "an interval is a number and a unit: INTERVAL 30 SECONDS", reading.sql, start
         ) from None
-    if name not in UNIT_SECONDS and f"{name}S" not in UNIT_SECONDS:
+    if name not in UNIT_SECONDS:
         units = "SECONDS, MINUTES, HOURS or DAYS"
-        raise QueryError(f"an interval here is in {units}, got {name or 'no unit'}", reading.sql, start)
+        raise QueryError(f"an interval here is in {units}, got {name}", reading.sql, start)
     if not 0 <= number < float("inf"):
         raise QueryError(f"an interval here is finite and not negative, got {number:g}", reading.sql, start)
-    return number * UNIT_SECONDS.get(name, UNIT_SECONDS.get(f"{name}S", 1.0))
+    return number * UNIT_SECONDS[name]
 
 
 def _leaf(node: exp.Expr, reading: Reading) -> Leaf:
