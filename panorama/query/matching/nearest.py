@@ -19,7 +19,7 @@ def most_similar(
     query: NDArray[np.float32],
     rows: NDArray[np.intp] | None,
     request: MatchRequest,
-    threads: int = 1,
+    threads: int,
 ) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
     """Rows of `stored(exit)` and their cosine to a query (dim,).
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.query.matching.cascade import passed_by
-from panorama.query.matching.cost import COSTS, Costs, Work, choose
+from panorama.query.matching.cost import Costs, Work, choose
 from panorama.query.matching.decide import Calibration
 from panorama.query.matching.ledger import note_dropped, note_ways
 from panorama.query.matching.looks import Looks
@@ -114,8 +114,8 @@ class Passes:
         source: VectorSource,
         cohort: NDArray[np.float32],
         calibrations: Sequence[Calibration],
-        costs: Costs = COSTS,
-        threads: int = 1,
+        costs: Costs,
+        threads: int,
     ) -> None:
         self._source = source
         self._threads = threads

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -186,29 +186,14 @@ class Scored:
         return len(self.track_ids)
 
     def __getitem__(self, pick: NDArray[np.bool_] | NDArray[np.intp]) -> Scored:
-        return Scored(
-            self.track_ids[pick],
-            self.normalised[pick],
-            self.unaided[pick],
-            self.crop_ids[pick],
-            self.exemplar_ids[pick],
-            self.said[pick],
-        )
+        return Scored(*(getattr(self, one.name)[pick] for one in fields(self)))
 
     @classmethod
     def join(cls, parts: Sequence[Scored]) -> Scored:
-        """All tracks of several parts, in order."""
+        """All tracks of some parts, in order; there is at least one part."""
         if len(parts) == 1:
             return parts[0]
-        ids = np.zeros(0, np.int64)
-        return cls(
-            np.concatenate([*(p.track_ids for p in parts), ids]),
-            np.concatenate([*(p.normalised for p in parts), np.zeros(0, np.float32)]),
-            np.concatenate([*(p.unaided for p in parts), np.zeros(0, np.float32)]),
-            np.concatenate([*(p.crop_ids for p in parts), ids]),
-            np.concatenate([*(p.exemplar_ids for p in parts), ids]),
-            np.concatenate([*(p.said for p in parts), np.zeros(0, np.bool_)]),
-        )
+        return cls(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(cls)))
 
 
 def score_tracks(
