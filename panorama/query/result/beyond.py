@@ -43,14 +43,7 @@ def _is_misread(column: pa.ChunkedArray | pa.Array) -> bool:
         return any(_is_misread(leaf) for chunk in column.chunks for leaf in _leaves(chunk))
     if pa.types.is_time64(kind):
         return _has_midnight(column)
-    if _may_be_endless(kind):
-        ends = pc.min_max(column.cast(pa.int64())).as_py()
-        return ends["max"] is not None and max(ends["max"], -ends["min"]) == _ENDLESS
-    return False
-
-
-def _may_be_endless(kind: pa.DataType) -> bool:
-    return pa.types.is_timestamp(kind) and kind.unit == "ns"
+    return pa.types.is_timestamp(kind) and kind.unit == "ns" and _has_end(column)
 
 
 def changed_in_frames(column: pa.ChunkedArray) -> str | None:
@@ -66,7 +59,7 @@ def _has_midnight(times: pa.ChunkedArray | pa.Array) -> bool:
     return last is not None and last >= _MIDNIGHT[times.type.unit]
 
 
-def _has_end(leaf: pa.Array) -> bool:
+def _has_end(leaf: pa.ChunkedArray | pa.Array) -> bool:
     if pa.types.is_timestamp(leaf.type):
         counted, last = leaf.cast(pa.int64()), _ENDLESS
     elif pa.types.is_date32(leaf.type):
