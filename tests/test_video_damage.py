@@ -288,9 +288,9 @@ def test_pictures_before_the_first_that_can_be_read_move_no_time_however_it_is_s
                 assert number_in(sought.rgb()) == f.pts
 
 
-def test_pictures_sort_by_number_and_take_the_rate_given(tmp_path: Path) -> None:
+def test_pictures_sort_by_number_and_are_five_a_second(tmp_path: Path) -> None:
     clip = write_picture_folder(tmp_path / "pictures", frames=12)
-    with open_video(clip.path, rate=Fraction(5)) as reader:
+    with open_video(clip.path) as reader:
         frames = list(reader.frames())
         assert [number_in(f.rgb()) for f in frames] == list(range(12))
         assert frames[-1].time_seconds == pytest.approx(11 / 5)

@@ -10,6 +10,7 @@ from pathlib import Path
 from panorama.cli.common import print_data, say
 from panorama.cli.progress import ProgressLine
 from panorama.commands import command
+from panorama.frames import PICTURES_PER_SECOND
 from panorama.indexing.outcomes import (
     FAILED,
     INDEXED,
@@ -20,7 +21,7 @@ from panorama.indexing.outcomes import (
     Reason,
 )
 from panorama.lines import counted, shell_word
-from panorama.video import COPY_SUFFIXES, DEFAULT_RATE, VIDEO_SUFFIXES
+from panorama.video import COPY_SUFFIXES, VIDEO_SUFFIXES
 
 NO_FILE = "no such file or folder, and no file matches it as a pattern"
 NUMBERED = (
@@ -154,7 +155,7 @@ def _summary(report: IndexReport, nothing: list[tuple[str, str]], seconds: float
         read = counted(len(series), "folder of pictures was", "folders of pictures were")
         each = "one video" if len(series) == 1 else "a video each"
         named = f"{series[0].path}{', ...' if len(series) > 1 else ''}"
-        say(f"{read} read as {each}, {DEFAULT_RATE} pictures a second: {named}")
+        say(f"{read} read as {each}, {PICTURES_PER_SECOND} pictures a second: {named}")
     if report.embedded:
         say(f"{counted(report.embedded, 'stored crop')} embedded without decoding")
     for text in (*report.damaged, *report.warnings):

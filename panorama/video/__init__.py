@@ -9,7 +9,7 @@ from panorama.video.gate import ChangeGate, GateResult
 from panorama.video.marks import FileMark, file_state
 from panorama.video.motion import MotionProposer
 from panorama.video.opening import open_video
-from panorama.video.pictures import COPY_SUFFIXES, DEFAULT_RATE, picture_names, pictures_in, spread
+from panorama.video.pictures import COPY_SUFFIXES, picture_names, pictures_in, spread
 from panorama.video.planes import scaled
 from panorama.video.reader import Fit, PassedFrame, VideoFrame, VideoReader
 from panorama.video.recorded import picture_taken, recorded_at, was_set
@@ -17,7 +17,6 @@ from panorama.video.stretch import StretchReader
 
 __all__ = [
     "COPY_SUFFIXES",
-    "DEFAULT_RATE",
     "VIDEO_SUFFIXES",
     "ChangeGate",
     "FileMark",

@@ -146,7 +146,7 @@ class ContainerReader(VideoReader):
         VideoOpenError: missing, no permission, empty, not a video, no video stream, nothing decodable.
     """
 
-    def __init__(self, path: Path, threads: int = 0) -> None:
+    def __init__(self, path: Path, threads: int) -> None:
         self._source = open_source(path, threads)
         self._table: FrameTable | None = None
         super().__init__(self._source.info, self._source.faults)
@@ -281,7 +281,7 @@ class ContainerReader(VideoReader):
     ) -> Generator[av.VideoFrame, None, None]:
         """Intact frames from the keyframe at pts `target` (with `keyframes_only`, also damaged ones).
 
-        None if the seek lands after `start`, or not on a keyframe of the table.
+        None of them if the seek lands after `start`, or not on a keyframe of the table.
         """
         if keyframes_only:
             frames = decoded_frames(self._source, report, seek_pts=target, keyframes_only=True)

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from panorama.errors import VideoError
+from panorama.frames import PICTURES_PER_SECOND
 from panorama.pictures.picture_size import is_plain
 from panorama.video.faults import about, reachable
 from panorama.video.marks import FileMark, digest_of
 from panorama.video.pictures import (
-    DEFAULT_RATE,
     SIZED_PICTURES,
     spread,
     was_deleted,
@@ -82,7 +82,7 @@ def _beginnings(mark: FileMark, size: int | None) -> Iterator[tuple[hashlib._Has
     read: list[bytes] = []
     is_folder = mark.is_folder
     if is_folder:
-        digest.update(f"{DEFAULT_RATE} pictures a second\0".encode())  # another rate gives other rows
+        digest.update(f"{PICTURES_PER_SECOND} pictures a second\0".encode())  # another rate gives other rows
     for part in mark.in_order() if is_folder else [mark.path]:
         file = _opened(part) if is_folder else part.open("rb")
         if file is None:

@@ -43,8 +43,6 @@ COPY_SUFFIXES = frozenset({".heic", ".heif", ".hif", ".avif"})
 left out, so that the picture is not seen twice.
 """
 _SHOT_SUFFIXES = IMAGE_SUFFIXES - COPY_SUFFIXES
-DEFAULT_RATE = Fraction(PICTURES_PER_SECOND)
-"""Frames per second of a folder of pictures."""
 
 Some = TypeVar("Some")
 
@@ -242,7 +240,7 @@ def was_deleted(path: Path, exc: OSError) -> bool:
 
 
 class PictureFolderReader(VideoReader):
-    """Reads pictures, in natural order of their names, as frames at a constant rate.
+    """Reads pictures, in natural order of their names, as frames, PICTURES_PER_SECOND of them.
 
     The frame has the most common size of the pictures. Others are scaled into its upper left corner, keeping
     their shape. A picture's pts is its place in the folder; times count from the first picture that can be
@@ -254,7 +252,7 @@ class PictureFolderReader(VideoReader):
         VideoError: its drive does not respond.
     """
 
-    def __init__(self, path: Path, rate: Fraction = DEFAULT_RATE) -> None:
+    def __init__(self, path: Path) -> None:
         self._paths = pictures_in(path)
         if not self._paths:
             raise VideoOpenError(
@@ -279,9 +277,9 @@ class PictureFolderReader(VideoReader):
                 width=width,
                 height=height,
                 rotation=0,
-                time_base=1 / rate,
-                duration_seconds=float((count - self._first) / rate),
-                average_rate=float(rate),
+                time_base=Fraction(1, PICTURES_PER_SECOND),
+                duration_seconds=(count - self._first) / PICTURES_PER_SECOND,
+                average_rate=float(PICTURES_PER_SECOND),
             ),
             faults,
         )

@@ -49,7 +49,7 @@ class Sparing:
         ticks_per_second: int,
         far: int,
         unneeded: Callable[[int], bool],
-        may_spare: Callable[[av.Packet], bool] = lambda packet: True,
+        may_spare: Callable[[av.Packet], bool],
     ) -> None:
         self._first_pts = first_pts
         self._ticks_per_second = ticks_per_second
