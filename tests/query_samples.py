@@ -159,7 +159,7 @@ class FakeMatcher:
     def choices(self, request: MatchRequest) -> dict[str, Choice]:
         """A millisecond for each entity."""
         names = ENTITIES if request.entities is None else request.entities
-        return {name: Choice("exact", 1e-3, {"exact": 1e-3}) for name in names}
+        return {name: Choice("exact", {"exact": 1e-3}) for name in names}
 
     def similarity(self, image: np.ndarray | int, request: MatchRequest) -> tuple[np.ndarray, np.ndarray]:
         """Of crop c to a picture of value v: how near the track's number times 10 is to v, within [0, 1].

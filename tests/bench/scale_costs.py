@@ -36,11 +36,16 @@ CROWD_NUMBERS = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds that one way of finding an entity's tracks took, and what was known before."""
+    """Seconds that one way of finding an entity's tracks took, and what was known before.
+
+    Attributes:
+        near: rows that the index found, which nobody knows before.
+    """
 
     way: str
     work: Work
     seconds: float
+    near: int = 0
 
 
 def least(run: Callable[[], object]) -> float:
@@ -88,8 +93,8 @@ def timings(library: Library) -> list[Timing]:
 
                 near, all_rows = int(groups.counts[search()].sum()), len(table.crop_ids)
                 rows, of = (all_rows, 0) if where is None else (where.rows, all_rows)
-                work = Work(rows, count, codes * count, near, table=of)
-                found.append(Timing("index", work, least(search)))
+                work = Work(rows, count, codes * count, table=of)
+                found.append(Timing("index", work, least(search), near))
     return found
 
 
@@ -122,18 +127,15 @@ def fitted(found: list[Timing]) -> dict[str, float]:
     index = [t for t in found if t.way == "index"]
     kinds = np.array([[1, t.work.rows, t.work.rows * t.work.exemplars] for t in exact], np.float64)
     _, row, pair = _squares(kinds, np.array([t.seconds for t in exact]))
-    kinds = np.array(
-        [[t.work.exemplars, _in_scope(t.work), t.work.table, t.work.near] for t in index], np.float64
-    )
-    rest = np.array([t.seconds - t.work.near * (row + t.work.exemplars * pair) for t in index])
-    probe, code, masked, gathered = _squares(kinds, np.maximum(rest, 1e-6))
+    kinds = np.array([[t.work.exemplars, _in_scope(t.work), t.work.table, t.near] for t in index], np.float64)
+    rest = np.array([t.seconds - t.near * (row + t.work.exemplars * pair) for t in index])
+    probe, code, masked, _ = _squares(kinds, np.maximum(rest, 1e-6))
     return {
         "row": row,
         "pair": pair,
         "probe": probe,
         "code": code,
         "masked": masked,
-        "gathered": gathered,
     }
 
 
@@ -160,9 +162,9 @@ def main() -> None:
     exact = {(t.work.rows, t.work.exemplars): t for t in found if t.way == "exact"}
     for one in found:
         work = one.work
-        said = choose(replace(work, near=0))
+        said = choose(work)
         line = (
-            f"{work.rows:10,d} {work.exemplars:9d} {work.codes or 0:11,d} {work.near:7,d}"
+            f"{work.rows:10,d} {work.exemplars:9d} {work.codes or 0:11,d} {one.near:7,d}"
             f" {1000 * one.seconds:8.1f} {1000 * (said.estimates[one.way] - COSTS.pass_):8.1f} {one.way}"  # type: ignore[index]
         )
         other = exact.get((work.rows, work.exemplars))

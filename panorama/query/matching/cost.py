@@ -20,24 +20,20 @@ class Costs:
         pass_: a pass that looks at almost nothing, including bands and places.
         row: read one vector in sequence and pool its track.
         pair: compare one vector with one exemplar exactly.
-        gathered: read one vector at random.
         code: compare one compressed vector with one exemplar in the index, outside any cache.
         probe: find the nearest lists of one exemplar.
         masked: tell the index whether one row of the table is in scope.
         cached: read earlier results; `cached_row` for each match in them.
-        crop: take one stored crop to a deeper exit.
     """
 
     pass_: float = 1.4e-3
     row: float = 2.4e-7
     pair: float = 1e-8
-    gathered: float = 2.5e-6
     code: float = 2.5e-8
     probe: float = 1.9e-4
     masked: float = 3.5e-9
     cached: float = 1.1e-3
     cached_row: float = 5e-8
-    crop: float = 5e-3
 
 
 COSTS = Costs()
@@ -51,7 +47,6 @@ class Work:
         rows: vectors in scope.
         exemplars: number of vectors to compare them with.
         codes: vectors that an index would look at, for all exemplars together; None without an index.
-        near: rows that the index is expected to find.
         cached: matches in a usable cache; None without one.
         added: those of `rows` that the cache does not cover.
         table: all rows, if an index must restrict itself to those in scope; 0 if all are in scope.
@@ -60,7 +55,6 @@ class Work:
     rows: int
     exemplars: int
     codes: int | None = None
-    near: int = 0
     cached: int | None = None
     added: int = 0
     table: int = 0
@@ -71,7 +65,6 @@ class Choice:
     """The cheapest way, and the estimate of each possible way in seconds."""
 
     way: Way
-    seconds: float
     estimates: dict[Way, float] = field(default_factory=dict)
 
 
@@ -81,12 +74,10 @@ def choose(work: Work, costs: Costs = COSTS) -> Choice:
     if work.cached is not None:
         estimates["cache"] = costs.cached + work.cached * costs.cached_row + _exact(work.added, work, costs)
     if work.codes is not None:
-        found = work.near * (costs.gathered + costs.row + work.exemplars * costs.pair)
         begin = work.exemplars * costs.probe + work.table * costs.masked
-        estimates["index"] = costs.pass_ + begin + _in_scope(work) * costs.code + found
+        estimates["index"] = costs.pass_ + begin + _in_scope(work) * costs.code
     estimates["exact"] = _exact(work.rows, work, costs)
-    way = min(estimates, key=lambda w: estimates[w])
-    return Choice(way, estimates[way], estimates)
+    return Choice(min(estimates, key=lambda w: estimates[w]), estimates)
 
 
 def _in_scope(work: Work) -> float:
