@@ -55,7 +55,7 @@ from panorama.query.text.remarks import (
     zones_lost,
 )
 from panorama.query.text.statements import EntityStatement, ShowEntities, parse_statement
-from panorama.query.text.tokens import tokenize
+from panorama.query.text.tokens import tokenize, words_of_explain
 
 
 class Engine:
@@ -319,7 +319,7 @@ class Engine:
         begun = time.perf_counter()
         analyze = not run.dry
         run.prefix = f"EXPLAIN ({'ANALYZE, ' if analyze else ''}FORMAT json) "
-        run.before = run.tokens[2 if analyze else 1].start
+        run.before = run.tokens[words_of_explain(run.tokens)].start
         answer = self._execute(rewritten, run)
         seconds = time.perf_counter() - begun
         plan = [operator for row in answer for operator in read_plan(str(row[-1]))]

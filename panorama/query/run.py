@@ -13,6 +13,7 @@ from sqlglot.tokens import Token
 from panorama.query.explain import PictureStep, Step
 from panorama.query.matching.matches import UNCERTAIN, Matches
 from panorama.query.shorthands.terms import Budget
+from panorama.query.text.tokens import words_of_explain
 
 
 @dataclass(slots=True)
@@ -54,10 +55,9 @@ class Run:
     warnings: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        words = [token.text.upper() for token in self.tokens[:2]]
+        words = words_of_explain(self.tokens)
         self.before = self.tokens[0].start if self.tokens else 0
-        self.explained = words[:1] == ["EXPLAIN"]
-        self.dry = self.explained and words[1:] != ["ANALYZE"]
+        self.explained, self.dry = words > 0, words == 1
 
     def count_undecided(self, matches: Matches) -> None:
         """Record the matches that were left undecided."""

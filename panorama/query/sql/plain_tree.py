@@ -15,6 +15,7 @@ from panorama.query.shorthands.plan import OUTPUT
 from panorama.query.text.ctes import is_recursive, named_ctes
 from panorama.query.text.dialect import Panorama
 from panorama.query.text.extensions import TARGETS
+from panorama.query.text.tokens import words_of_explain
 
 
 @dataclass(slots=True)
@@ -74,7 +75,7 @@ def read_statement(sql: str, tokens: list[Token]) -> Statement | None:
         tokens: of the statement, with parameters replaced by constants.
     """
     try:
-        found = Panorama().parser().parse(_explained(tokens), sql)
+        found = Panorama().parser().parse(tokens[words_of_explain(tokens) :], sql)
     except (SqlglotError, RecursionError, IndexError, AttributeError):
         return None
     tree = found[0] if found else None
@@ -98,14 +99,6 @@ def _resolve(statement: Statement) -> None:
 def _cte_outputs(cte: exp.CTE, statement: Statement) -> frozenset[str] | None:
     """The columns of a CTE; None if unknown."""
     return None if renamed(cte) or is_recursive(cte) else _outputs(cte.this, statement)
-
-
-def _explained(tokens: list[Token]) -> list[Token]:
-    """The tokens of the statement inside an EXPLAIN."""
-    words = [token.text.upper() for token in tokens[:2]]
-    if words[:1] != ["EXPLAIN"]:
-        return tokens
-    return tokens[2:] if words == ["EXPLAIN", "ANALYZE"] else tokens[1:]
 
 
 def sources_of(select: exp.Expr, statement: Statement) -> list[Source] | None:

@@ -17,7 +17,7 @@ from panorama.query.sql.unions import sides_hint
 from panorama.query.text.extensions import TARGETS, Layout
 from panorama.query.text.meant_texts import meant_text
 from panorama.query.text.next_steps import next_step
-from panorama.query.text.tokens import tokenize
+from panorama.query.text.tokens import tokenize, words_of_explain
 
 _REFUSED = {
     *("ALTER", "ANALYZE", "ATTACH", "BEGIN", "CALL", "CHECKPOINT", "COMMENT", "COMMIT", "COPY", "CREATE"),
@@ -56,12 +56,10 @@ def refuse_by_name(tokens: list[Token], sql: str) -> None:
     """
     if not tokens:
         raise QueryError("the statement is empty; write a SELECT")
-    start = 0
-    if tokens[0].text.upper() == "EXPLAIN":
-        start = 2 if len(tokens) > 1 and tokens[1].text.upper() == "ANALYZE" else 1
-        words = [token.text.upper() for token in tokens[1:3]]
-        if words in (["(", "ANALYZE"], ["(", "FORMAT"]):
-            raise QueryError("expected EXPLAIN or EXPLAIN ANALYZE and a SELECT", sql, tokens[1].start)
+    start = words_of_explain(tokens)
+    options = [token.text.upper() for token in tokens[1:3]]
+    if start and options in (["(", "ANALYZE"], ["(", "FORMAT"]):
+        raise QueryError("expected EXPLAIN or EXPLAIN ANALYZE and a SELECT", sql, tokens[1].start)
     if start < len(tokens):
         first = tokens[start]
         if first.text.upper() in _REFUSED and first.token_type not in (
@@ -94,11 +92,8 @@ def check_single_select(
         QueryError: a syntax error with its position, several statements, or one that is not a SELECT.
     """
     # EXPLAIN ANALYZE executes what it explains, so that part must be a SELECT.
-    explained = len(tokens) > 1 and tokens[0].text.upper() == "EXPLAIN"
-    body = sql
-    if explained:
-        skip = 2 if tokens[1].text.upper() == "ANALYZE" and len(tokens) > 2 else 1
-        body = " " * tokens[skip].start + sql[tokens[skip].start :]
+    explained = min(words_of_explain(tokens), len(tokens) - 1)
+    body = " " * tokens[explained].start + sql[tokens[explained].start :] if explained else sql
     try:
         statements = connection.extract_statements(body)
     except duckdb.Error as exc:

@@ -91,6 +91,12 @@ def _with_blanks(sql: str, tokens: list[Token]) -> str:
     return "".join([*pieces, _INVISIBLE.sub(" ", sql[end:])])
 
 
+def words_of_explain(tokens: list[Token]) -> int:
+    """Number of words before the statement to explain: 1 for EXPLAIN, 2 for EXPLAIN ANALYZE; 0 for others."""
+    words = [token.text.upper() for token in tokens[:2]]
+    return 1 + (words[1:] == ["ANALYZE"]) if words[:1] == ["EXPLAIN"] else 0
+
+
 def texts_in(sql: str) -> list[str]:
     """The quoted texts of a statement, in order; raises as `tokenize` does."""
     return [token.text for token in tokenize(sql) if token.token_type == TokenType.STRING]
