@@ -143,7 +143,7 @@ def readable(error: BaseException, sql: str, queries: Sequence[Query] = ()) -> Q
             message,
         )
         return QueryTimeout(f"the query needs more memory than its limit: {message}", sql, position)
-    if position is not None and _NO_COLUMN.match(message) and LOOKS_UP.search(sql, 0, position):
+    if position is not None and _missing_column(message) and LOOKS_UP.search(sql, 0, position):
         return QueryError(NO_SIMILARITY, sql, position)  # nobody typed the column that is missing
     if denied := _PERMISSION.match(message):
         message = f"{denied[2]!r} cannot be read: a query reads only the library's relations"
@@ -190,10 +190,9 @@ def _with_clock(message: str, sql: str, position: int | None, in_shorthand: bool
 
 def _with_columns(message: str, sql: str, queries: Sequence[Query]) -> str:
     """For a missing column: list the existing ones, besides the few that DuckDB finds similar."""
-    found = _NO_COLUMN.match(message)
-    if found is None:
+    name = _missing_column(message)
+    if not name:
         return message
-    name = (found["alone"] or found["of"]).lower()
     word = rf"\b{re.escape(name)}\b(?!\s*\()"
     for query in queries:
         if query.order is not None and re.search(word, query.order, re.IGNORECASE):
@@ -204,6 +203,12 @@ def _with_columns(message: str, sql: str, queries: Sequence[Query]) -> str:
     lacking = [word for word in _read_names(sql) if name not in RELATION_COLUMNS.get(word, {name})]
     has = [f"{word} has {', '.join(sorted(RELATION_COLUMNS[word]))}" for word in lacking]
     return "; ".join([message, *has])
+
+
+def _missing_column(message: str) -> str:
+    """The column, in lower case, that a message of DuckDB says does not exist; '' for other messages."""
+    found = _NO_COLUMN.match(message)
+    return (found["alone"] or found["of"]).lower() if found else ""
 
 
 def _read_names(sql: str) -> list[str]:
@@ -242,8 +247,7 @@ def _target_hint(message: str, sql: str) -> str:
 
 def _column_hint(message: str, targets: Sequence[str]) -> str:
     """A hint for a column that a shorthand inside the statement could return, but was not asked for."""
-    found = re.match(r'Referenced column "(\w+)" not found|.* does not have a column named "(\w+)"', message)
-    name = (found[1] or found[2]).lower() if found else ""
+    name = _missing_column(message)
     target = next((target for target in targets if name in columns_to_add(target)), None)
     if name == "band" and not targets:
         return (
