@@ -288,21 +288,15 @@ class Result:
         names = self.columns
         width = SHOWN_CHARACTERS if len(names) > 1 else None
         texts = [[shown_text(value, width) for value in row] for row in shown]
-        widths = [
-            max([cells(name), *(cells(line[i]) for line in texts)]) if texts else cells(name)
-            for i, name in enumerate(names)
-        ]
+        widths = [max([cells(name), *(cells(text[i]) for text in texts)]) for i, name in enumerate(names)]
         right = [_is_number(kind) for kind in self.types]
-        lines = ["  ".join(padded(n, w, r) for n, w, r in zip(names, widths, right, strict=True)).rstrip()]
-        lines.append("  ".join("-" * width for width in widths))
-        for i, line in enumerate(texts):
-            if i == cut:
-                lines.append(
-                    "  ".join(padded("...", w, r) for w, r in zip(widths, right, strict=True)).rstrip()
-                )
-            lines.append(
-                "  ".join(padded(t, w, r) for t, w, r in zip(line, widths, right, strict=True)).rstrip()
-            )
+
+        def line(text: Sequence[str]) -> str:
+            return "  ".join(padded(t, w, r) for t, w, r in zip(text, widths, right, strict=True)).rstrip()
+
+        lines = [line(names), "  ".join("-" * width for width in widths), *map(line, texts)]
+        if 0 <= cut < len(texts):
+            lines.insert(2 + cut, line(["..."] * len(names)))
         left_out = "" if cut < 0 else f", {len(texts)} shown"
         lines.append(f"({counted(len(self), 'row')}{left_out})")
         return "\n".join(lines)
