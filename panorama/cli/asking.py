@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from panorama.album.forgetting import going_with
-from panorama.cli.common import confirmed, opened, print_data, say, size, uris_of
+from panorama.cli.common import confirmed, json_option, opened, print_data, say, size, uris_of
 from panorama.cli.given import FilePath
 from panorama.cli.limits import Left, kept, memory_told, written
 from panorama.cli.statements import Statement, given_statements, placed
@@ -137,9 +137,8 @@ def _may_erase(library: Library, asked: Sequence[Statement]) -> bool:
     """Whether the user agrees to everything that the statements erase; asked before any of them runs."""
     erased = [about for statement in asked if (about := statement.erases) is not None]
     for about in erased:
-        with suppress(
-            UnknownEntity
-        ):  # an earlier statement creates it, or nobody does: running the statement reports that
+        # An earlier statement creates it, or nobody does: running the statement reports that.
+        with suppress(UnknownEntity):
             seen = going_with(library, about.entity, about.with_sightings)
             for line in () if seen is None else seen.before():
                 say(line)
@@ -296,7 +295,7 @@ def _page(library: Library, result: Result, out: Path, most: int, told: Sequence
 @click.command("verify")
 @click.argument("first", type=FilePath())
 @click.argument("second", type=FilePath())
-@click.option("--json", "as_json", is_flag=True, help="JSON on stdout, and nothing else.")
+@json_option
 @click.pass_context
 def verify_command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
     """Compare two pictures: the score, the band, and the exit of the network that decided."""

@@ -82,8 +82,8 @@ def first_moments(tracks: str, rows: int, best_first: bool) -> str:
     if not best_first:
         before = (
             "(SELECT video, sum(count(*) FILTER (is_new)) OVER (ORDER BY video) - count(*) FILTER (is_new)"
+            " AS before FROM marked GROUP BY video)"
         )
-        before += " AS before FROM marked GROUP BY video)"
         return (
             f"(WITH marked AS MATERIALIZED ({marked}) SELECT * EXCLUDE (is_new) FROM marked WHERE video IN"
             f" (SELECT video FROM {before} WHERE before < {rows}))"
