@@ -103,7 +103,7 @@ def exemplar(
 ) -> NewExemplar:
     """A picture to register, with a vector at exit 1, of one view of it, where one is given."""
     vectors = {} if vector is None else {(MODEL, 1): vector[None]}
-    return NewExemplar(picture, ".jpg", "somewhere.jpg", negative, vectors)
+    return NewExemplar(picture, "somewhere.jpg", negative, vectors)
 
 
 def check_whole(snapshot: Snapshot) -> None:

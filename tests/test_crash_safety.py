@@ -235,7 +235,7 @@ with Store.open(sys.argv[1]) as store:
         for number in range(10_000):
             store.put_setting(f"key {number}", "x" * 5000)
     def picture():
-        store.add_exemplars("huge", [NewExemplar(big, ".jpg", "huge.jpg")])
+        store.add_exemplars("huge", [NewExemplar(big, "huge.jpg")])
     for change in (segment, picture, catalog):
         try:
             change()

@@ -44,8 +44,8 @@ def test_an_entity_has_its_pictures_and_vectors(store):
 def test_the_views_of_a_picture_stand_together_and_have_a_mean(store):
     views = unit_vectors(5)
     items = [
-        NewExemplar(b"one", ".jpg", "one.jpg", vectors={(MODEL, 1): views[:3]}),
-        NewExemplar(b"two", ".jpg", "two.jpg", negative=True, vectors={(MODEL, 1): views[3:]}),
+        NewExemplar(b"one", "one.jpg", vectors={(MODEL, 1): views[:3]}),
+        NewExemplar(b"two", "two.jpg", negative=True, vectors={(MODEL, 1): views[3:]}),
     ]
     one, two = store.add_exemplars("van", items)
     album = store.snapshot().album(MODEL, 1)
@@ -64,9 +64,7 @@ def test_of_a_picture_that_was_seen_the_last_word_counts_for_the_place_that_it_w
 
     def said(frame: int, no: bool) -> int:
         at = SeenAt(segment, frame, frame / 10, (0.0, 0.0, 9.0, 9.0))
-        (number,) = store.add_exemplars(
-            "van", [NewExemplar(b"alike", ".jpg", "a", negative=no, denied=no, seen=at)]
-        )
+        (number,) = store.add_exemplars("van", [NewExemplar(b"alike", "a", negative=no, denied=no, seen=at)])
         return number
 
     number = said(1, no=False)
@@ -85,7 +83,7 @@ def test_of_a_picture_that_was_seen_the_last_word_counts_for_the_place_that_it_w
 @pytest.mark.parametrize("vectors", [np.ones(4), np.ones((0, 4)), np.full((1, 4), np.nan)])
 def test_vectors_of_a_picture_are_finite_rows(store, vectors):
     with pytest.raises(ValueError, match=r"\(views, dim\) finite"):
-        store.add_exemplars("van", [NewExemplar(b"one", ".jpg", "one.jpg", vectors={(MODEL, 1): vectors})])
+        store.add_exemplars("van", [NewExemplar(b"one", "one.jpg", vectors={(MODEL, 1): vectors})])
     assert store.entities() == []
 
 
@@ -142,7 +140,7 @@ def test_who_registers_a_picture_with_the_other_sign_is_told_the_command_that_re
 
 def test_what_was_denied_is_called_so_where_it_is_given_as_an_example(store):
     """It was called a look-alike, which `panorama exemplars` did not."""
-    denied = NewExemplar(b"no", ".jpg", "no.jpg", negative=True, denied=True)
+    denied = NewExemplar(b"no", "no.jpg", negative=True, denied=True)
     _, number = store.add_exemplars("cat", [exemplar(b"yes"), denied])
     told = rf"and a denied picture of 'cat': it is registered as a denied picture; .* --remove {number}$"
     with pytest.raises(EntityError, match=told):
@@ -312,8 +310,8 @@ def test_of_a_look_alike_that_is_denied_the_last_word_counts(tmp_path):
     store = Store.create(tmp_path / "x")
     views = np.eye(2, dtype=np.float32)[:1]
     for denied in (False, True, False):
-        no = NewExemplar(b"no", ".jpg", "no.jpg", negative=True, vectors={(MODEL, 1): views}, denied=denied)
-        store.add_exemplars("van", [NewExemplar(b"yes", ".jpg", "yes.jpg", vectors={(MODEL, 1): views}), no])
+        no = NewExemplar(b"no", "no.jpg", negative=True, vectors={(MODEL, 1): views}, denied=denied)
+        store.add_exemplars("van", [NewExemplar(b"yes", "yes.jpg", vectors={(MODEL, 1): views}), no])
         assert [one.denied for one in store.exemplars("van")] == [False, denied]
         assert store.snapshot().album(MODEL, 1).denied.tolist() == [False, denied]
         assert store.snapshot().entities.column("denied").to_pylist() == [denied]

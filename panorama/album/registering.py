@@ -311,7 +311,6 @@ def exemplars(
     return [
         NewExemplar(
             picture=jpeg,
-            suffix=".jpg",
             source=picture.source,
             negative=negative or denied,
             denied=denied,

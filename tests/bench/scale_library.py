@@ -252,7 +252,7 @@ def register(
         name,
         [
             NewExemplar(
-                f"{name} {i}".encode(), ".jpg", f"{name}-{i}.jpg", False,
+                f"{name} {i}".encode(), f"{name}-{i}.jpg", False,
                 {(embedder.hash, e): views for e in range(1, embedder.exits + 1)}, 128, 128,
             )
             for i, views in enumerate(vectors)

@@ -67,8 +67,7 @@ class NewExemplar:
     """A picture to register.
 
     Attributes:
-        picture: the bytes of the encoded image file to keep.
-        suffix: of that file, for example '.jpg'.
+        picture: the bytes of the JPEG to keep.
         source: where it came from, for people: a path, or a video and a time.
         negative: True for a picture of something that is not the entity.
         vectors: by (model_hash, exit).
@@ -79,7 +78,6 @@ class NewExemplar:
     """
 
     picture: bytes
-    suffix: str
     source: str
     negative: bool = False
     vectors: Vectors = field(default_factory=dict)
@@ -93,8 +91,6 @@ class NewExemplar:
             raise BadImage(f"the picture {self.source!r} is empty")
         if self.denied and not self.negative:
             raise ValueError(f"an example cannot be denied, got {self.source!r}")
-        if not (self.suffix.startswith(".") and self.suffix[1:].isalnum()):
-            raise ValueError(f"a suffix looks like '.jpg', got {self.suffix!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +226,7 @@ def _add(
         tx.run(_SAY_AGAIN, exemplar=exemplar, **signs)
         _put_back(kept, item.picture)
     else:
-        path = place.album / str(entity_id) / f"{digest[:32]}{item.suffix.lower()}"
+        path = place.album / str(entity_id) / f"{digest[:32]}.jpg"
         check_no_link(path.parent)
         with write_errors(path):
             # Note the path before the file exists, so that an interrupt in between leaves nothing behind.
