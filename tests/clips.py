@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +17,9 @@ import numpy as np
 import pytest
 from av.stream import Disposition
 from numpy.typing import NDArray
+
+from panorama.video import open_video
+from panorama.video.clip import write_clip
 
 WIDTH, HEIGHT = 128, 96
 BITS = 12
@@ -392,3 +395,11 @@ class Clips:
         if name not in self._made:
             self._made[name] = MAKERS[name](self._folder / name)
         return self._made[name]
+
+
+def cut_clip(
+    path: Path, start_seconds: float, stop_seconds: float, out: Path, **drawn: Mapping[int, Any]
+) -> int:
+    """Open a video and write one clip of it; `drawn` as for `write_clip`."""
+    with open_video(path) as reader:
+        return write_clip(reader, start_seconds, stop_seconds, out, **drawn)

@@ -8,10 +8,9 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from clips import SLOW, Clip, write_video
+from clips import SLOW, Clip, cut_clip, write_video
 
 from panorama.video import find_videos, open_video
-from panorama.video.clip import write_clip
 
 UNTOLD = {
     "untold.hevc": ("libx265", "yuv420p", {"x265-params": "log-level=none:vui-timing-info=0"}),
@@ -36,7 +35,7 @@ def test_the_rate_of_a_tape_is_that_of_its_frames(tmp_path: Path) -> None:
         container.mux(stream.encode(None))
     with open_video(tmp_path / "tape.dv") as reader:
         assert reader.info.average_rate == 25
-    assert write_clip(tmp_path / "tape.dv", 0, 1, tmp_path / "clip.mp4") == 6
+    assert cut_clip(tmp_path / "tape.dv", 0, 1, tmp_path / "clip.mp4") == 6
     with av.open(str(tmp_path / "clip.mp4")) as container:
         (film,) = container.streams.video
         assert float(film.duration * film.time_base) == pytest.approx(6 / 25, abs=1e-3)

@@ -11,21 +11,19 @@ import av
 import cv2
 import numpy as np
 import pytest
-from clips import COLOR_RGB, number_in, write_picture_folder, write_video
+from clips import COLOR_RGB, cut_clip, number_in, write_picture_folder, write_video
 
 from panorama.errors import LibraryWriteError, UsageError
 from panorama.shown.hit_clips import write_clips
 from panorama.shown.hits import Hit
-from panorama.video import (
-    open_video,
-)
-from panorama.video.clip import BOX_COLOR_RGB, write_clip
+from panorama.video import container, open_video
+from panorama.video.clip import BOX_COLOR_RGB
 from panorama.video.probing import shown_size
 
 
 def test_clip_holds_the_interval_with_its_times(tmp_path: Path) -> None:
     source = write_video(tmp_path / "source.mkv", "libx264", ticks=[0, 1, 2, 5, 6, 10, 11, 12, 20, 21])
-    count = write_clip(source.path, 2 / 25, 12 / 25, tmp_path / "clip.mp4")
+    count = cut_clip(source.path, 2 / 25, 12 / 25, tmp_path / "clip.mp4")
     assert count == 5
     with open_video(tmp_path / "clip.mp4") as reader:
         frames = list(reader.frames())
@@ -103,7 +101,7 @@ def test_the_sound_of_a_clip_is_in_step_with_its_pictures(
 ) -> None:
     """Clips were silent; later still those of MPEG program streams, as on DVDs."""
     source = sounding(tmp_path / name, codec, rate)
-    assert write_clip(source, 0.6, 1.6, tmp_path / "clip.mp4") == 25
+    assert cut_clip(source, 0.6, 1.6, tmp_path / "clip.mp4") == 25
     with open_video(tmp_path / "clip.mp4") as reader:
         assert [number_in(f.luma()) for f in reader.frames()] == list(range(15, 40))
     loud = loud_seconds(tmp_path / "clip.mp4")
@@ -128,7 +126,7 @@ def test_the_sound_of_a_clip_is_that_of_its_programme(tmp_path: Path) -> None:
     with av.open(str(source)) as container:
         best = container.streams.best("audio")
         assert len(container.streams.video) == 2 and best is container.streams.audio[1]
-    write_clip(source, 0.6, 1.6, tmp_path / "clip.mp4")
+    cut_clip(source, 0.6, 1.6, tmp_path / "clip.mp4")
     assert loud_seconds(tmp_path / "clip.mp4")
 
 
@@ -136,21 +134,21 @@ def test_what_is_silent_gives_a_clip_without_sound(tmp_path: Path) -> None:
     folder = write_picture_folder(tmp_path / "walk", frames=4).path
     short = write_video(tmp_path / "a.mp4", "libx264", frames=50, with_audio=True, audio_seconds=0.5).path
     for source, start in ((folder, 0), (write_video(tmp_path / "b.mp4", "libx264").path, 0), (short, 1)):
-        write_clip(source, start, start + 0.5, tmp_path / "clip.mp4")
+        cut_clip(source, start, start + 0.5, tmp_path / "clip.mp4")
         with av.open(str(tmp_path / "clip.mp4")) as clip:
             assert [stream.type for stream in clip.streams] == ["video"]
 
 
 def test_clip_between_two_frames_shows_the_one_before(tmp_path: Path) -> None:
     source = write_video(tmp_path / "source.mp4", "libx264", frames=10)
-    assert write_clip(source.path, 0.13, 0.14, tmp_path / "clip.mp4") == 1
+    assert cut_clip(source.path, 0.13, 0.14, tmp_path / "clip.mp4") == 1
     with open_video(tmp_path / "clip.mp4") as reader:
         assert number_in(reader.frame_at(0).luma()) == 3
 
 
 def test_clip_draws_boxes_upright_in_their_frames_only(tmp_path: Path) -> None:
     source = write_video(tmp_path / "source.mp4", "libx264", frames=6, rotation=90)
-    write_clip(source.path, 0, 1, tmp_path / "clip.mp4", boxes={2: [(40, 50, 100, 80)]})
+    cut_clip(source.path, 0, 1, tmp_path / "clip.mp4", boxes={2: [(40, 50, 100, 80)]})
     with open_video(tmp_path / "clip.mp4") as reader:
         pictures = [f.rgb().astype(int) for f in reader.frames()]
     edge = [picture[51, 44:96].mean(axis=0) for picture in pictures]
@@ -161,7 +159,7 @@ def test_clip_draws_boxes_upright_in_their_frames_only(tmp_path: Path) -> None:
 
 def test_a_clip_has_square_pixels_and_the_shape_of_what_it_shows(tmp_path: Path) -> None:
     source = write_video(tmp_path / "source.mp4", "libx264", frames=4, pixel_aspect=Fraction(64, 45))
-    write_clip(source.path, 0, 1, tmp_path / "clip.mp4", boxes={2: [(40, 50, 100, 80)]})
+    cut_clip(source.path, 0, 1, tmp_path / "clip.mp4", boxes={2: [(40, 50, 100, 80)]})
     with open_video(tmp_path / "clip.mp4") as reader:
         assert (reader.info.width, reader.info.height) == (128, 96)
         picture = list(reader.frames())[2].rgb().astype(int)
@@ -193,7 +191,7 @@ def test_clip_of_odd_size_is_written_even(tmp_path: Path) -> None:
     source = write_picture_folder(tmp_path / "walk", frames=4)
     for path in source.path.iterdir():
         cv2.imwrite(str(path), cv2.imread(str(path))[:95, :127])
-    assert write_clip(source.path, 0, 1, tmp_path / "clip.mp4") == 4
+    assert cut_clip(source.path, 0, 1, tmp_path / "clip.mp4") == 4
     with open_video(tmp_path / "clip.mp4") as reader:
         assert (reader.info.width, reader.info.height) == (126, 94)
 
@@ -221,7 +219,7 @@ def test_a_clip_has_the_colours_that_it_was_cut_from_in_other_players_too(
     for number in range(3):
         picture = np.full((size[1], size[0], 3), COLOR_RGB[::-1], np.uint8)
         cv2.imwrite(str(tmp_path / "walk" / f"{number}.png"), picture)
-    write_clip(tmp_path / "walk", 0, 1, tmp_path / "clip.mp4")
+    cut_clip(tmp_path / "walk", 0, 1, tmp_path / "clip.mp4")
     with av.open(str(tmp_path / "clip.mp4")) as container:
         assert container.streams.video[0].codec_context.colorspace in (5, 6)
         assert container.streams.video[0].codec_context.color_range == 1
@@ -246,10 +244,27 @@ def test_a_video_that_h264_cannot_hold_leaves_the_clips_of_the_others(tmp_path: 
     assert [path.name for path in (tmp_path / "clips").iterdir()] == ["b.mp4-red-000000.00.mp4"]
 
 
+def test_all_clips_of_a_video_are_cut_from_one_reading_of_its_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each clip read the packets of the whole video: of an hour with 300 moments for minutes."""
+    write_video(tmp_path / "a.mp4", "libx264", frames=200)
+    write_video(tmp_path / "b.mp4", "libx264", frames=200)
+    paths = {name: str(tmp_path / name) for name in ("a.mp4", "b.mp4")}
+    hits = [Hit(name, time, "red", None, None) for name in paths for time in (1.0, 4.0, 7.0)]
+    read, shown = list[str](), container.shown_packets
+    monkeypatch.setattr(container, "shown_packets", lambda of: (read.append(of.info.path), shown(of))[1])
+    assert write_clips(hits, paths, tmp_path / "clips").drawn == 6
+    assert read == list(paths.values())
+    for name in ("a.mp4-red-000003.50.mp4", "b.mp4-red-000003.50.mp4"):
+        with open_video(tmp_path / "clips" / name) as reader:
+            assert [number_in(frame.luma()) for frame in reader.frames()] == list(range(87, 113))
+
+
 def test_failed_clip_leaves_nothing_behind(tmp_path: Path) -> None:
     source = write_video(tmp_path / "source.mp4", "libx264", frames=4)
     with pytest.raises(UsageError, match="start < stop"):
-        write_clip(source.path, 1, 1, tmp_path / "clip.mp4")
+        cut_clip(source.path, 1, 1, tmp_path / "clip.mp4")
     with pytest.raises(LibraryWriteError, match="cannot be written"):
-        write_clip(source.path, 0, 1, tmp_path / "absent" / "clip.mp4")
+        cut_clip(source.path, 0, 1, tmp_path / "absent" / "clip.mp4")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["source.mp4"]

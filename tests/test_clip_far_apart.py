@@ -8,12 +8,11 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from clips import B_FRAMES, number_in, write_video
+from clips import B_FRAMES, cut_clip, number_in, write_video
 
 from panorama.shown.hit_clips import _stretches
 from panorama.shown.hits import Hit
 from panorama.video import open_video
-from panorama.video.clip import write_clip
 
 
 @pytest.mark.parametrize("apart_seconds", [10, 600, 3_600, 86_400])
@@ -24,7 +23,7 @@ def test_frames_that_are_far_apart_are_all_in_the_clip_at_their_times(
     source = write_video(
         tmp_path / "plant.mkv", "libx264", ticks=ticks, time_base=Fraction(1), codec_options=B_FRAMES
     )
-    count = write_clip(source.path, 3 * apart_seconds, 10 * apart_seconds, tmp_path / "clip.mp4")
+    count = cut_clip(source.path, 3 * apart_seconds, 10 * apart_seconds, tmp_path / "clip.mp4")
     with open_video(tmp_path / "clip.mp4") as reader:
         frames = list(reader.frames())
     assert count == len(frames)

@@ -9,14 +9,14 @@ import cv2
 import duckdb
 import numpy as np
 import pytest
-from clips import damage_packet, number_in, write_video
+from clips import cut_clip, damage_packet, number_in, write_video
 
 from panorama.shown.hit_frames import GONE, LOST, NEAR, UNKNOWN, UNREAD, NoFrame, frames_of
 from panorama.shown.hits import Hit
 from panorama.shown.sheet import write_sheet
 from panorama.shown.track_boxes import TrackBoxes
 from panorama.video import open_video
-from panorama.video.clip import BOX_COLOR_RGB, write_clip
+from panorama.video.clip import BOX_COLOR_RGB
 
 FRAMES = 300
 
@@ -171,7 +171,7 @@ def test_a_clip_of_a_damaged_film_has_boxes_in_the_frames_that_were_indexed(shif
     pts, picture = indexed[100]
     assert number_in(picture) != 100
     boxes, stamps = {100: [(4, 40, 124, 80)]}, {100: pts}
-    write_clip(shifted, 3.5, 4.8, tmp_path / "clip.mp4", boxes=boxes, stamps=stamps)
+    cut_clip(shifted, 3.5, 4.8, tmp_path / "clip.mp4", boxes=boxes, stamps=stamps)
     with open_video(tmp_path / "clip.mp4") as reader:
         frames = [frame.rgb().astype(int) for frame in reader.frames()]
     boxed = [f for f in frames if np.abs(f[41, 20:108].mean(axis=0) - BOX_COLOR_RGB).max() < 40]

@@ -9,12 +9,11 @@ import av
 import cv2
 import numpy as np
 import pytest
-from clips import RATE, set_display_matrix
+from clips import RATE, cut_clip, set_display_matrix
 
 from panorama.regions import iou
 from panorama.tracking.sampling import Rate, Sample, Sampler
 from panorama.video import VideoFrame, open_video
-from panorama.video.clip import write_clip
 
 # a, b, c, d: a point (x, y) as stored is shown at (a x + c y, b x + d y), moved to where it can be seen.
 MATRICES = {
@@ -104,7 +103,7 @@ def test_motion_is_boxed_where_it_is_shown(video: Path) -> None:
 
 
 def test_a_clip_shows_the_picture_with_the_box_around_the_mark(video: Path, tmp_path: Path) -> None:
-    write_clip(video, 0, 1, tmp_path / "clip.mp4", boxes={FRAMES - 1: [MARK]})
+    cut_clip(video, 0, 1, tmp_path / "clip.mp4", boxes={FRAMES - 1: [MARK]})
     shown, (x1, y1, x2, y2) = last_frame(tmp_path / "clip.mp4").rgb().astype(int), MARK
     assert np.abs(shown[:60] - shown_picture(True)[:60]).mean() < 6
     inside = shown[y1 + 6 : y2 - 6, x1 + 6 : x2 - 6].mean(axis=(0, 1))

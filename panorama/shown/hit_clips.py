@@ -9,7 +9,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from panorama.errors import LibraryWriteError, UnknownVideo, UsageError, VideoError
@@ -17,6 +17,7 @@ from panorama.shown.hit_frames import file_of_hit
 from panorama.shown.hits import CLIP_MARGIN_SECONDS, Drawn, Hit, sifted
 from panorama.shown.track_boxes import Box, TrackBoxes
 from panorama.store.files.outputs import OTHERS, check_output, refuse_own_files
+from panorama.video import VideoReader, open_video
 
 MERGE_GAP_SECONDS = 2.0
 _SAME_SECONDS = 0.01
@@ -72,25 +73,47 @@ def _clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path, tracks: 
     taken: set[str] = set()
     videos = set(paths.values())
     alarms = {} if tracks is None or not cuttable else tracks.alarms(hit.video for hit in cuttable)
-    for (video, entity), stretches in _stretches(cuttable, alarms).items():
-        for stretch in stretches:
-            first, last = stretch[0].time_seconds, max(h.last_seconds for h in stretch)
-            begins, ends = _alarm_around(first, last, alarms.get(video, ()))
-            start = max(0.0, begins, first - CLIP_MARGIN_SECONDS)
-            stop = min(ends, last + CLIP_MARGIN_SECONDS)
-            name = _clip_name(video, entity, start, taken)
-            try:
-                check_output(folder / name, (".mp4",), what="a clip", videos=videos)
-                path = file_of_hit(video, paths)
-                boxes = _boxes_of(stretch, tracks)
-                known = tracks.stamps((video, frame) for frame in boxes) if tracks is not None else {}
-                stamps = {frame: pts for (_, frame), pts in known.items()}
-                write_clip(path, start, stop, folder / name, boxes=boxes, stamps=stamps)
-            except (UnknownVideo, UsageError, VideoError) as exc:
-                report.failed.append(f"{name}: {exc}")
-            else:
-                report.drawn += 1
+    with closing(_Opened()) as opened:
+        for (video, entity), stretches in _stretches(cuttable, alarms).items():
+            for stretch in stretches:
+                first, last = stretch[0].time_seconds, max(h.last_seconds for h in stretch)
+                begins, ends = _alarm_around(first, last, alarms.get(video, ()))
+                start = max(0.0, begins, first - CLIP_MARGIN_SECONDS)
+                stop = min(ends, last + CLIP_MARGIN_SECONDS)
+                name = _clip_name(video, entity, start, taken)
+                try:
+                    check_output(folder / name, (".mp4",), what="a clip", videos=videos)
+                    reader = opened.at(file_of_hit(video, paths))
+                    boxes = _boxes_of(stretch, tracks)
+                    known = tracks.stamps((video, frame) for frame in boxes) if tracks is not None else {}
+                    stamps = {frame: pts for (_, frame), pts in known.items()}
+                    write_clip(reader, start, stop, folder / name, boxes=boxes, stamps=stamps)
+                except (UnknownVideo, UsageError, VideoError) as exc:
+                    report.failed.append(f"{name}: {exc}")
+                else:
+                    report.drawn += 1
     return report
+
+
+class _Opened:
+    """The video asked for last, open: to learn when its frames are shown, a reader reads all of the file."""
+
+    def __init__(self) -> None:
+        self._path = ""
+        self._reader: VideoReader | None = None
+
+    def at(self, path: str) -> VideoReader:
+        """A reader for a path, open until another one is asked for."""
+        if self._reader is None or path != self._path:
+            self.close()
+            self._path, self._reader = path, open_video(path)
+        return self._reader
+
+    def close(self) -> None:
+        """Close it."""
+        if self._reader is not None:
+            self._reader.close()
+        self._reader = None
 
 
 def _boxes_of(stretch: Sequence[Hit], tracks: TrackBoxes | None) -> dict[int, list[Box]]:

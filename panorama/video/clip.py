@@ -13,7 +13,6 @@ from av.container import OutputContainer
 from numpy.typing import NDArray
 
 from panorama.errors import LibraryWriteError, UsageError, VideoError
-from panorama.video.opening import open_video
 from panorama.video.own_clips import TAG
 from panorama.video.reader import TIME_TOLERANCE_SECONDS, VideoFrame, VideoReader
 from panorama.video.sound import Sound
@@ -34,7 +33,7 @@ Boxes = Mapping[int, Sequence[Sequence[float]]]
 
 
 def write_clip(
-    path_in: Path | str,
+    reader: VideoReader,
     start_seconds: float,
     stop_seconds: float,
     path_out: Path | str,
@@ -50,14 +49,15 @@ def write_clip(
     under its name only when it is complete.
 
     Args:
+        reader: the video; it stays open, since other clips of it need the times of its frames, too.
         boxes: boxes to draw, by frame index.
         stamps: frame index -> pts of frames with boxes. In a damaged file an index, which counts decoded
             frames, depends on where decoding begins; the pts identifies the frame all the same.
 
     Raises:
         UsageError: the interval is empty.
-        VideoOpenError: the video cannot be read.
-        VideoError: its pictures cannot be encoded, such as those that are too large for H.264.
+        VideoError: no frame can be decoded there, or the pictures cannot be encoded, such as those that are
+            too large for H.264.
         LibraryWriteError: the clip cannot be written.
     """
     if not stop_seconds > start_seconds:
@@ -65,19 +65,18 @@ def write_clip(
     path_out = Path(path_out)
     by_index = dict(boxes or {})
     by_pts = {pts: by_index.pop(index) for index, pts in (stamps or {}).items() if index in by_index}
-    with open_video(path_in) as reader:
-        first = reader.frame_at(start_seconds)
-        try:
-            with replaced(path_out) as partial, av.open(f"file:{partial}", "w", format="mp4") as container:
-                container.metadata.update(TAG)
-                return _encode(reader, first, stop_seconds, container, by_index, by_pts)
-        except OSError as exc:  # of the place, and so of all clips there
-            raise LibraryWriteError(f"the clip {path_out} cannot be written: {exc.strerror or exc}") from exc
-        except av.FFmpegError as exc:  # of this video alone
-            size = f"{reader.info.width}x{reader.info.height}"
-            raise VideoError(
-                f"its pictures, {size} pixels, cannot be encoded as H.264: {exc.strerror or exc}"
-            ) from exc
+    first = reader.frame_at(start_seconds)
+    try:
+        with replaced(path_out) as partial, av.open(f"file:{partial}", "w", format="mp4") as container:
+            container.metadata.update(TAG)
+            return _encode(reader, first, stop_seconds, container, by_index, by_pts)
+    except OSError as exc:  # of the place, and so of all clips there
+        raise LibraryWriteError(f"the clip {path_out} cannot be written: {exc.strerror or exc}") from exc
+    except av.FFmpegError as exc:  # of this video alone
+        size = f"{reader.info.width}x{reader.info.height}"
+        raise VideoError(
+            f"its pictures, {size} pixels, cannot be encoded as H.264: {exc.strerror or exc}"
+        ) from exc
 
 
 def _encode(
