@@ -23,7 +23,7 @@ from panorama.indexing.pipeline import Line, Stage
 from panorama.query.engine import Engine
 from panorama.query.handed import relations
 from panorama.query.handed.lending import lent
-from panorama.store.catalog.connections import CATALOG_NAME
+from panorama.store.catalog.connections import CATALOG_NAME, Connection
 from panorama.store.claims import Claims
 from panorama.store.priority import Marks, PauseGate
 
@@ -96,6 +96,22 @@ def library(tmp_path, monkeypatch, fake_proposer):
     with panorama.open(tmp_path / "library") as made:
         made.index(["a.mp4"], model="color-bands")
         yield made
+
+
+def test_an_interrupt_while_a_library_is_closed_waits_for_that(library, monkeypatch, caplog):
+    """SQLAlchemy logged it with its traceback, which `register` showed behind what it had registered."""
+    library.query("SELECT moments")
+    ended, end = list[bool](), Connection.end
+
+    def interrupted(connection: Connection) -> None:
+        signal.raise_signal(signal.SIGINT)
+        end(connection)
+        ended.append(True)
+
+    monkeypatch.setattr(Connection, "end", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        library.close()
+    assert ended and not caplog.records
 
 
 def test_an_index_that_was_interrupted_leaves_queries_what_they_need(library):

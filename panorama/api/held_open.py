@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 
 from panorama.commands import using
 from panorama.errors import LibraryClosed
+from panorama.stopping import uninterrupted
 from panorama.store import Store
 from panorama.threads import watch_forks
 from panorama.whole_imports import imports_whole
@@ -89,7 +90,8 @@ class HeldOpen:
                 self._let_go()
             self._closed = True
             if self._opened is not None:
-                self._opened.close()
+                with uninterrupted():  # else SQLAlchemy logs Ctrl-C with its traceback, and locks are left
+                    self._opened.close()
 
     def _let_go(self) -> None:
         """Drop what was built on the store; runs before the store closes."""
