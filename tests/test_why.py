@@ -12,7 +12,7 @@ import cv2
 import duckdb
 import numpy as np
 import pytest
-from fakes import Thing, thing_picture, write_film, write_picture
+from fakes import Thing, scene, thing_picture, write_film, write_picture
 
 import panorama
 from panorama.album.seen_pictures import picture_digest
@@ -401,6 +401,21 @@ def test_where_none_of_several_tracks_is_accepted_all_of_them_can_be_seen(librar
     assert (tmp_path / "there.jpg").exists()
     # One that is accepted is what was meant.
     assert "To see them all" not in run("--library", library.path, "why", "blue", "two.mp4", *place).out
+
+
+def test_all_tracks_of_a_picture_that_is_named_by_its_path_can_be_seen(run, tmp_path):
+    """They could of a time and of a frame, but a picture in a folder is mostly named by its path."""
+    for frame in range(2):
+        things = [Thing("red", 0, 2, top=10), Thing("blue", 0, 2, top=70)]
+        write_picture(tmp_path / "v" / "trap" / f"IMG_000{frame}.png", scene(frame, things))
+    made = run("index", "v", "--model", "color-bands")
+    assert made.status == 0, made.err
+    run("register", "purple", write_picture(tmp_path / "purple.png", thing_picture("purple")))
+    named, numbered = (
+        run("why", "purple", *place) for place in (["v/trap/IMG_0001.png"], ["trap", "--frame", "1"])
+    )
+    assert "SELECT tracks WHERE video = 'trap' AND start_frame <= 1 AND end_frame > 1" in numbered.out
+    assert named.out == numbered.out
 
 
 def test_at_its_end_stand_the_commands_that_say_what_is_right(run, asked):

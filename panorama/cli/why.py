@@ -59,7 +59,7 @@ def why_command(
     if as_json:
         print_data(json.dumps(why.as_dict(), indent=1, ensure_ascii=False))
     else:
-        print_why(why, _at(seconds, frame))
+        print_why(why, _at(seconds, why.asked_frame))
     if out is not None:
         say(f"picture written to {out}")
 

@@ -89,7 +89,7 @@ def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) 
         account.runner_up(), account.look_alike(), account.unlike(crop_id),
         account.denied(), account.pointed_at(), account.best_score(), account.alone(), beside, len(tracks),
         matcher.embedder.name, matcher.embedder.hash, library.crop(crop_id),
-        *_pictures(library, video, track_id, frame),
+        *_pictures(library, video, track_id, frame), place.frame,
     )  # fmt: skip
 
 

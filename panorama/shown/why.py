@@ -152,6 +152,7 @@ class Why:
         crop: the crop's picture.
         picture: the file that the crop was cut from, in a folder of pictures; '' for films.
         pictures: the first and the last picture of the track there; () for films.
+        asked_frame: the frame whose tracks were asked about, by its number or by its picture; None otherwise.
     """
 
     entity: str
@@ -183,6 +184,7 @@ class Why:
     crop: Rgb | None = field(default=None, repr=False, compare=False)
     picture: str = ""
     pictures: tuple[str, ...] = ()
+    asked_frame: int | None = None
 
     @property
     def span(self) -> str:
