@@ -63,6 +63,15 @@ def test_a_fast_box_without_overlap_is_followed_by_its_velocity_and_looks() -> N
     assert ids == [1, 1, 1, 1]
 
 
+def test_what_gets_faster_is_looked_for_where_it_is_going() -> None:
+    """The last step is longer than its boxes reach; where it was expected is near."""
+    tracker = Tracker()
+    for i, left in enumerate((0, 100, 250)):
+        owners, _ = tracker.update(5 * i, 0.2 * i, regions((left, 10, left + 90, 60)), looks(RED))
+        assert owners[0].local_id == 1
+    assert owners[0].velocity == pytest.approx((625, 0)), "of its first two steps"
+
+
 def test_another_thing_at_the_same_place_is_another_track() -> None:
     tracker = Tracker()
     tracker.update(0, 0.0, regions((10, 10, 60, 90)), looks(RED))
@@ -98,11 +107,37 @@ def test_one_look_that_differs_does_not_change_what_a_thing_looks_like() -> None
         assert owners[0].local_id == 1
 
 
+def test_a_thing_that_turns_to_and_fro_keeps_its_looks() -> None:
+    """The mean of looks that differ is shorter than they are: no sign that the next differs more."""
+    tracker = Tracker()
+    for number, degrees in enumerate((0, 41, -27)):
+        turned = np.array([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))], np.float32)
+        owners, _ = tracker.update(number, number * 0.2, regions((10, 10, 60, 90)), looks(turned))
+        assert owners[0].local_id == 1, number
+
+
+@pytest.mark.parametrize(
+    ("moved", "cosine", "same"),
+    [
+        (25, 0.77, True),  # 60 % of both boxes are the same place
+        (25, 0.73, False),
+        (40, 0.82, True),  # 43 %
+        (40, 0.77, False),
+    ],
+)
+def test_the_less_sure_the_place_the_more_alike_it_must_look(moved: int, cosine: float, same: bool) -> None:
+    tracker = Tracker()
+    tracker.update(0, 0.0, regions((0, 10, 100, 90)), looks(RED))
+    turned = np.array([cosine, 0, np.sqrt(1 - cosine**2)], np.float32)
+    owners, _ = tracker.update(5, 0.2, regions((moved, 10, 100 + moved, 90)), looks(turned))
+    assert (owners[0].local_id == 1) == same
+
+
 @pytest.mark.parametrize(
     ("box", "same"),
     [
         ((118, 10, 198, 70), True),  # 98 pixels away, and its diagonal is 100
-        ((148, 10, 228, 70), False),
+        ((142, 10, 222, 70), False),  # 122
         ((10, 100, 130, 190), True),  # 2.25 times as large
         ((10, 100, 146, 202), False),  # 2.9 times
         ((10, 80, 60, 120), True),  # by 2.4 smaller
@@ -147,7 +182,10 @@ def test_a_hold_keeps_a_track_alive_and_its_box_still() -> None:
     owners, ended = tracker.update(100, 10.0, regions((30, 10, 80, 90)), looks(RED))
     assert not ended and owners[0].local_id == 1
     assert owners[0].frames.tolist() == [0, 90, 100]
-    assert owners[0].corners[:4] == owners[0].corners[4:8]
+    assert owners[0].corners[:4] == owners[0].corners[4:8] != owners[0].corners[8:]
+    tracker.update(105, 10.5, regions((30, 10, 80, 90)), looks(RED))
+    (track,) = tracker.finish()
+    assert track.frames.tolist() == [0, 90, 100, 105], "the hold is over"
 
 
 def test_what_stopped_is_not_expected_to_move_on() -> None:
@@ -191,6 +229,14 @@ def test_a_rare_look_still_links_what_stands_still() -> None:
     for i in range(6):
         owners, ended = tracker.update(60 * i, 2.0 * i, regions((10, 10, 60, 90)), looks(RED))
         assert not ended and owners[0].local_id == 1
+
+
+def test_looks_more_than_ten_seconds_apart_link_nothing() -> None:
+    """At one look a quarter of a minute, what stands where something stood is mostly another thing."""
+    tracker = Tracker()
+    for seconds, local_id in ((0, 1), (10, 1), (21, 2)):
+        owners, _ = tracker.update(25 * seconds, seconds, regions((10, 10, 60, 90)), looks(RED))
+        assert owners[0].local_id == local_id
 
 
 def test_a_perfect_match_is_not_given_up_for_a_pair_that_is_impossible() -> None:
