@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -48,20 +49,30 @@ def test_a_track_of_one_thing_stays_as_it_is() -> None:
     assert found is whole
 
 
+def test_what_is_like_a_picture_that_many_resemble_is_judged_by_its_own_strangers() -> None:
+    """A blurred crop is like everything: its strangers are nearer to it than the next crop is."""
+    blurred = COHORT.mean(axis=0)
+    blurred /= np.linalg.norm(blurred)
+    assert (COHORT @ A).max() < blurred @ A < (COHORT @ blurred).min()
+    whole = track([0, 8, 16])
+    (found,) = split_tracks([whole], np.stack([blurred, A, blurred]), COHORT)
+    assert found is whole
+
+
 def test_a_track_that_goes_on_with_another_thing_is_cut_where_its_box_jumps() -> None:
-    first, second = split_tracks([track([2, 4, 14, 16], jump=8)], np.stack([A, near(A), B, near(B)]), COHORT)
-    assert (first.start_frame, first.end_frame, second.start_frame, second.end_frame) == (0, 8, 8, 19)
-    assert (first.start_seconds, first.end_seconds, second.start_seconds, second.end_seconds) == (
-        0,
-        0.8,
-        0.8,
-        1.9,
-    )
-    assert first.frames.tolist() == [0, 2, 4, 6]
+    """Its ends, which lie half a gap outside of its samples, stay."""
+    whole = track([4, 6, 14, 16], jump=8, first=2, count=9)
+    whole.boxes_xyxy[whole.frames >= 10] += 10  # it moves on
+    whole = replace(whole, start_frame=1, start_seconds=0.1)
+    first, second = split_tracks([whole], np.stack([A, near(A), B, near(B)]), COHORT)
+    assert (first.start_frame, first.end_frame, second.start_frame, second.end_frame) == (1, 8, 8, 19)
+    assert (first.start_seconds, first.end_seconds) == (0.1, 0.8)
+    assert (second.start_seconds, second.end_seconds) == (0.8, 1.9)
+    assert first.frames.tolist() == [2, 4, 6]
     assert second.frames.tolist() == [8, 10, 12, 14, 16, 18]
-    assert [view.frame for view in first.views] == [2, 4]
+    assert [view.frame for view in first.views] == [4, 6]
     assert [view.frame for view in second.views] == [14, 16]
-    np.testing.assert_array_equal(second.boxes_xyxy[:, 0], 40)
+    np.testing.assert_array_equal(second.boxes_xyxy[:, 0], [40, 50, 50, 50, 50, 50])
 
 
 def test_what_is_alike_between_two_tracks_says_nothing() -> None:
