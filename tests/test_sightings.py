@@ -13,6 +13,7 @@ from fakes import Thing, thing_picture, write_film
 import panorama
 from panorama.answering import sightings
 from panorama.answering.calibration import SETTING, measured_with
+from panorama.crops import encode_jpeg
 from panorama.errors import QueryTimeout
 from panorama.query.matching.passes import Passes
 from panorama.query.stopping import QueryStopped
@@ -159,6 +160,36 @@ def test_a_process_that_knows_does_not_read_it_again(library, passes, tmp_path, 
     assert list(library._answerer._known) == ["blue"]
 
 
+def test_a_process_that_knows_looks_again_where_less_is_left(library, passes, tmp_path):
+    for name, color in (("b.mp4", "green"), ("c.mp4", "yellow")):
+        write_film(tmp_path / name, [Thing(color, 0, 20)])
+    library.index(["b.mp4", "c.mp4"])
+    library.query(RED)
+    changes = {
+        "tracks of another entity": lambda other: other.forget("blue", with_sightings=True),
+        "a video between others": lambda other: other.remove_videos("b.mp4"),
+        "the newest video": lambda other: other.remove_videos("c.mp4"),
+    }
+    for name, change in changes.items():
+        with panorama.open(library.path) as other:
+            change(other)
+        passes.clear()
+        library.query(RED)
+        assert passes == [(("red",), None)], name
+
+
+def test_who_asked_an_empty_library_is_told_of_what_comes(tmp_path, monkeypatch, fake_proposer):
+    monkeypatch.chdir(tmp_path)
+    write_film(tmp_path / "a.mp4", [Thing("red", 0, 30)])
+    with panorama.open(tmp_path / "library", create=True) as library:
+        library.use_model("color-bands")
+        library.register("red", thing_picture("red"))
+        assert library.query(RED).fetchall() == []
+        with panorama.open(library.path) as other:
+            other.index(["a.mp4"])
+        assert videos(library.query(RED)) == {"a.mp4"}
+
+
 def videos(rows):
     return {row.video for row in rows}
 
@@ -288,3 +319,22 @@ def test_when_the_newest_video_is_removed_the_others_are_answered(library, tmp_p
     assert len(library.query(RED).fetchall()) > len(found)
     library.remove_videos("b.mp4")
     assert library.query(RED).fetchall() == again(library) == found
+
+
+def test_what_videos_showed_before_they_were_written_over_is_not_searched_again(library, tmp_path):
+    """They show nothing now, so no vectors came: what was searched before is still the same file."""
+    for name, side in (("b.mp4", 60), ("c.mp4", 50)):
+        write_film(tmp_path / name, [Thing("red", 0, 20, side=side)])
+    library.index(["b.mp4", "c.mp4"])
+    library.compact()
+    (tmp_path / "red.jpg").write_bytes(encode_jpeg(thing_picture("red")))
+    nearest = "SELECT tracks ORDER BY similarity('red.jpg') DESC LIMIT 1"
+    merged = [file.path for files in library.snapshot().embeddings.values() for file in files]
+    for name, next_best in (("b.mp4", "c.mp4"), ("c.mp4", "a.mp4")):
+        assert videos(library.query(nearest)) == {name}
+        write_film(tmp_path / name, [], frames=20)
+        with panorama.open(library.path) as other:
+            other.index([name])
+        assert [file.path for files in library.snapshot().embeddings.values() for file in files] == merged
+        found = library.query(nearest).fetchall()
+        assert videos(found) == {next_best} and found == again(library, nearest)
