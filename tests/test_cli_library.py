@@ -23,12 +23,20 @@ def videos(run):
     return [row["video"] for row in run("videos", "--json").json]
 
 
-def test_a_library_for_reading_only_is_told_before_the_tuning(run, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("words", "work"),
+    [
+        (("tune", "a.mp4"), "panorama.cli.tuning.tune"),
+        (("calibrate",), "panorama.judging.calibrate.OwnCrops.read"),
+    ],
+    ids=["tune", "calibrate"],
+)
+def test_a_library_for_reading_only_is_told_before_long_work(run, tmp_path, monkeypatch, words, work):
     write_film(tmp_path / "a.mp4", FILM)
     index(run, "a.mp4")
-    monkeypatch.setattr("panorama.cli.tuning.tune", lambda *_, **__: pytest.fail("tried for minutes first"))
+    monkeypatch.setattr(work, lambda *_, **__: pytest.fail("measured for minutes first"))
     monkeypatch.setattr("panorama.store.opening._can_write", lambda root: False)
-    told = run("tune", "a.mp4")
+    told = run(*words)
     assert told.status == 1 and "LibraryWriteError" in told.err and "open for reading only" in told.err
 
 
