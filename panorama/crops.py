@@ -152,7 +152,7 @@ class View:
     def picture(self) -> NDArray[np.uint8]:
         """The picture, made on first access."""
         if self._picture is None:
-            assert self.make is not None, "a view that was dropped has no picture"
+            assert self.make is not None
             self._picture, self.make = self.make(), None
         return self._picture
 
@@ -160,10 +160,6 @@ class View:
         """Make the picture now; returns the view itself."""
         _ = self.picture  # not in an assert: python -O would leave it unmade
         return self
-
-    def drop(self) -> None:
-        """Release what the picture would be made from; a picture already made stays."""
-        self.make = None
 
 
 @dataclass(slots=True)

@@ -148,6 +148,25 @@ def test_crops_are_cut_at_the_box() -> None:
     assert (track.views[0].picture == (200, 30, 30)).all()
 
 
+@pytest.mark.parametrize("side", range(4))
+@pytest.mark.parametrize(("margin", "shown"), [(2, 1), (3, 0)])
+def test_of_what_comes_into_the_picture_the_crop_shows_the_whole(side: int, margin: int, shown: int) -> None:
+    """Even if what the border cut off was seen more clearly."""
+    at_border, inside = np.array([[[60, 30, 140, 70]] * 2], np.float32).reshape(2, 1, 4)
+    at_border[:, side % 2 :: 2] += (margin - 60, margin - 30, 60 - margin, 30 - margin)[side]
+    plain = ArrayPicture(np.full((100, 200, 3), 90, np.uint8), *SIZE)
+    seen_at = FrameSeconds()
+    builder = SegmentBuilder(seen_at, 1, SIZE)
+    done: list[FinishedTrack] = []
+    for index, (box, score) in enumerate([(at_border, 0.9), (inside, 0.6)]):
+        seen_at.add(index / 10)
+        found = Regions.of(box, np.array([score], np.float32), DETECTOR)
+        shot = VideoFrame(index, index, index / 10, False, plain)
+        done += builder.sample(shot, found, plain.rgb(*SIZE))
+    (track,) = [*done, *builder.finish()]
+    assert [view.frame for view in track.views] == [shown]
+
+
 def paused(times: list[float], looks: dict[int, Regions]) -> list[tuple[int, int, float, float]]:
     """Frames and seconds of the tracks of a video with these frame times."""
     seen_at = FrameSeconds()
@@ -198,9 +217,11 @@ def test_frames_that_hold_much_are_let_go_of_sooner(share: int, held: int) -> No
     for second in range(20):
         look(second)
     assert len(alive) == held
+    (track,) = builder.finish()
+    assert [(view.picture == (200, 30, 30)).all() for view in track.views] == [True] * 4
 
 
-@pytest.mark.parametrize("behind", [[3600.0, 3600.1], [3600.0, 3600.1, 7200.0]])
+@pytest.mark.parametrize("behind", [[3600.0], [3600.0, 3600.1], [3600.0, 3600.1, 7200.0]])
 def test_nothing_is_known_behind_a_pause_that_comes_after_the_last_look(behind: list[float]) -> None:
     """Of frames 0, 100, ... or of keyframes alone: what was seen at the last look was there an hour later."""
     times = [number / 10 for number in range(20)] + behind
@@ -223,16 +244,29 @@ def test_what_did_not_change_over_a_pause_stood_there() -> None:
 STEADY = [number / 25 for number in range(50)]
 
 
-@pytest.mark.parametrize("behind", [[60.0], [60.0, 120.0, 120.04], [60.0, 3600.0, 3600.04, 3600.08]])
-def test_a_lone_frame_after_a_pause_lasts_as_long_as_a_frame(behind: list[float]) -> None:
+@pytest.mark.parametrize(
+    ("behind", "ends"),
+    [
+        ([60.0], [60.04]),
+        ([60.0, 120.0, 120.04], [60.04, 120.08]),
+        ([60.0, 3600.0, 3600.04, 3600.08], [60.04, 3600.12]),
+        ([60.0, 60.04, 3600.0], [60.08, 3600.04]),
+    ],
+)
+def test_a_lone_frame_after_a_pause_lasts_as_long_as_a_frame(behind: list[float], ends: list[float]) -> None:
     times = STEADY + behind
-    ends = [60.04] if len(behind) == 1 else [60.04, behind[-1] + 0.04]
     found = paused(times, dict.fromkeys(range(len(times)), SEEN))
     assert [track[3] for track in found] == pytest.approx([2.0, *ends])
     seen_at = FrameSeconds()
     for seconds in times:
         seen_at.add(seconds)
     assert seen_at.seconds_at(len(times)) == pytest.approx(times[-1] + 0.04)
+
+
+def test_a_frame_after_a_pause_lasts_as_long_as_the_one_before_the_last_before_it() -> None:
+    """The rate had become lower before."""
+    found = paused([0, 1, 2, 4, 6, 9, 100], dict.fromkeys(range(7), SEEN))
+    assert [track[2:] for track in found] == [(0, 12), (100, 103)]
 
 
 def test_a_rate_that_became_low_is_no_row_of_pauses() -> None:

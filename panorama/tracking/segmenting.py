@@ -180,10 +180,8 @@ class SegmentBuilder:
             oldest, views = self._undeveloped.popleft()
             self._held_bytes -= oldest
             for keeper, view in views:
-                if keeper.keeps(view):
+                if keeper.keeps(view):  # nothing else holds the others, nor their frames
                     view.develop()
-                else:
-                    view.drop()
 
     def hold(self, frame: int, time_seconds: float) -> None:
         """Take a sampled frame in which nothing changed since the last one, not even over a pause."""
