@@ -145,3 +145,10 @@ def test_a_cut_to_black_and_out_of_it_is_one_shot_that_begins(tmp_path: Path, fa
 def test_cuts_are_found_as_before(tmp_path: Path, fake_proposer: None) -> None:
     fade = [*dimmed(2, OUT), *BLACK * 2, *dimmed(3, IN)]
     assert cuts([*steady(1), *steady(2), *fade, *steady(3, 3), *steady(4)], tmp_path) == [15, 36, 43]
+
+
+def test_a_shot_out_of_black_that_is_soon_cut_back_from_is_one(tmp_path: Path, fake_proposer: None) -> None:
+    """After a second the picture would be the one that went black, as if nothing had been between."""
+    assert np.std(street(1)) > np.std(street(2))
+    film = [*steady(1), *dimmed(1, OUT), *BLACK * 2, *dimmed(2, IN), *steady(2, 3), *steady(1)]
+    assert cuts(film, tmp_path) == [21, 28]
