@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +64,11 @@ def test_the_frames_that_begin_a_shot_are_kept(
         assert not len(again.snapshot().cuts)
 
 
+def grey(number: int, level: int) -> VideoFrame:
+    picture = ArrayPicture(np.full((90, 160, 3), level, np.uint8), 160, 90)
+    return VideoFrame(number, number, number / 25, False, picture)
+
+
 @pytest.mark.parametrize(
     ("levels", "first"),
     [
@@ -75,9 +80,30 @@ def test_the_frames_that_begin_a_shot_are_kept(
 def test_a_change_in_many_steps_begins_no_shot(levels: tuple[int, ...], first: int | None) -> None:
     finder = _ShotFinder(lambda start, stop: iter(()))
     for number, level in enumerate(levels):
-        picture = ArrayPicture(np.full((90, 160, 3), level, np.uint8), 160, 90)
-        finder.add(VideoFrame(number, number, number / 25, False, picture))
+        finder.add(grey(number, level))
     assert finder.first_frame() == first
+
+
+@pytest.mark.parametrize(("readable", "first"), [(5, 2), (3, 4)])
+def test_frames_passed_over_tell_where_a_shot_begins_if_they_can_all_be_read(
+    readable: int, first: int
+) -> None:
+    """Of frames that break off before the second look, none would be the one."""
+    film = [grey(number, 0 if number < 2 else 200) for number in range(5)]
+    read: list[tuple[int, int]] = []
+
+    def again(start: int, stop: int) -> Iterator[VideoFrame]:
+        read.append((start, stop))
+        return iter(film[start : min(stop, readable)])
+
+    finder = _ShotFinder(again)
+    finder.add(film[0])
+    finder.pass_over()
+    finder.add(film[4])
+    assert (finder.first_frame(), read) == (first, [(0, 5)])
+    finder.clear()
+    finder.add(grey(5, 0))
+    assert (finder.first_frame(), len(read)) == (5, 1), "nothing was passed over since"
 
 
 def test_behind_a_cut_a_track_is_not_held_to_the_best_one_before_it(indexed: Callable[..., Library]) -> None:
