@@ -280,8 +280,6 @@ class _ShotFinder:
         """
         if self._passed:
             self._look_again()
-        if len(self.grids) < 2:
-            return self.frames[-1]
         steps = [_difference(a, b) for a, b in zip(self.grids, self.grids[1:], strict=False)]
         largest = int(np.argmax(steps))
         if steps[largest] < ONE_STEP * _difference(self.grids[0], self.grids[-1]):
