@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import panorama
 from panorama import waits
-from panorama.indexing import pipeline, run, stages
+from panorama.indexing import pipeline, rows, run, stages
 from panorama.indexing.outcomes import FileOutcome, Hooks
 from panorama.indexing.parcels import Progress
 from panorama.indexing.run import UPKEEP, finish
@@ -95,6 +95,17 @@ def test_a_file_written_over_with_one_of_its_size_and_time_is_noticed(tmp_path: 
     assert (film.stat().st_size, film.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
     (again,) = index(tmp_path / "library", [film])
     assert (again.status, again.frames) == ("indexed", 45)
+
+
+def test_a_quick_look_keeps_a_row_of_every_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them come with the first keyframe, many times as many as are written together."""
+    monkeypatch.setattr(rows, "FRAME_ROWS", 8)
+    film = write_film(tmp_path / "a.mp4", [Thing("red", 0, 40)], frames=40)
+    (outcome,) = index(tmp_path / "library", [film], settings=IngestSettings(keyframes_only=True))
+    assert (outcome.frames, outcome.samples) == (40, 4)
+    with panorama.open(tmp_path / "library") as library:
+        found = library.query("SELECT frame FROM frames ORDER BY time").fetchall()
+    assert [row.frame for row in found] == list(range(40))
 
 
 def test_the_shipped_models_write_the_same_bytes_on_a_busy_machine(tmp_path: Path) -> None:
