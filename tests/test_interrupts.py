@@ -208,6 +208,7 @@ def test_a_training_that_fails_early_leaves_no_empty_folder(tmp_path: Path) -> N
     [
         (errno.ENOSPC, None, "cannot be written: No space left on device; free some space, and run the same"),
         (errno.EACCES, "out/log.jsonl", "cannot be written: Permission denied; change its permissions"),
+        (errno.EROFS, "out/log.jsonl", "Read-only file system; mount its disk for writing, and run the same"),
         (errno.EACCES, "data/1.jpg", None),
         (errno.EIO, None, None),
     ],

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -163,6 +165,49 @@ def test_a_folder_of_another_user_is_told_before_anything_is_changed(shared: Pat
         assert store.snapshot().version == before.version and store.entities() == ["van"]
         assert not store.being_forgotten("van")
     (shared / folder).chmod(0o777)
+
+
+CHANGES = """
+import sys
+from panorama.errors import LibraryWriteError
+from panorama.store import Store
+
+with Store.open(sys.argv[1]) as store:
+    for change in (lambda: store.remove_videos(["a.mp4"]), store.compact):
+        try:
+            change()
+        except LibraryWriteError as exc:
+            print(exc)
+    print(store.snapshot().videos["video"].to_pylist())
+"""
+MOUNTED = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1"'
+
+
+def _with_read_only(folder: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command that alone sees a folder as one on a disk mounted for reading only."""
+    apart = ["unshare", "--map-root-user", "--mount", "sh", "-c", f'{MOUNTED} && shift && "$@"', "sh"]
+    return subprocess.run([*apart, str(folder), *words], capture_output=True, text=True)
+
+
+def test_data_on_a_disk_that_is_mounted_for_reading_only_is_told_as_that(tmp_path: Path) -> None:
+    """Removing blamed the owner of the folder, and merging the permissions: there was nothing to change."""
+    with Store.create(tmp_path / "x") as made:
+        for name in ("a.mp4", "b.mp4"):
+            index(made, name)
+    data = tmp_path / "x" / "data"
+    try:
+        can_mount = _with_read_only(data, ["true"]).returncode == 0
+    except FileNotFoundError:
+        can_mount = False
+    if not can_mount:
+        pytest.skip("needs to mount a folder for one process")
+    told = _with_read_only(data, [sys.executable, "-c", CHANGES, str(tmp_path / "x")])
+    assert told.returncode == 0, told.stderr
+    removing, merging, videos = told.stdout.splitlines()
+    step = ": Read-only file system; mount its disk for writing, and run the same command again"
+    assert removing == f"cannot write {data / 'frames'}{step}"
+    assert merging.startswith(f"cannot write {data / 'frames'}{os.sep}") and merging.endswith(step)
+    assert videos == "['a.mp4', 'b.mp4']"
 
 
 def test_what_a_library_holds_is_told_while_others_delete(store: Store, monkeypatch) -> None:

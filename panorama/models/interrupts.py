@@ -61,10 +61,12 @@ def _told(folder: Path) -> Iterator[None]:
         here = exc.filename is None or folder.resolve() in Path(os.fsdecode(exc.filename)).resolve().parents
         if not here or exc.errno not in (*_NO_ROOM, errno.EACCES, errno.EPERM, errno.EROFS):
             raise
-        room = "; free some space" if exc.errno in _NO_ROOM else "; change its permissions"
+        step = "free some space" if exc.errno in _NO_ROOM else "change its permissions"
+        if exc.errno == errno.EROFS:
+            step = "mount its disk for writing"
         raise LibraryWriteError(
-            f"{folder} cannot be written: {exc.strerror}{room}, and run the same command again, with --resume"
-            " if a checkpoint is there"
+            f"{folder} cannot be written: {exc.strerror}; {step}, and run the same command again, with"
+            " --resume if a checkpoint is there"
         ) from exc
 
 

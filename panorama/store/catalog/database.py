@@ -420,6 +420,8 @@ def _advice(path: Path, said: str, number: int | None) -> str:
     lower = said.lower()
     if is_of_room(said, number):
         step = "free some space and run the same command again; what was committed before is safe"
+    elif number == errno.EROFS:
+        step = "mount its disk for writing, and run the same command again"
     elif number in _DENIED or "readonly" in lower or "read-only" in lower or "permission" in lower:
         step = "check the permissions of the library's directory"
     elif "disk i/o error" in lower:

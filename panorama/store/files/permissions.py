@@ -1,16 +1,19 @@
-"""Folders of a library come in; an error goes out if this user may not delete files in one of them.
+"""Folders of a library come in; an error goes out if this user cannot delete files in one of them.
 
-Replacing and deleting a file takes the right to write in its folder, which another user may have made. It is
-checked before a change of several steps begins, so that the first of them is not done without the last.
+Replacing and deleting a file takes the right to write in its folder, which another user may have made, or
+whose disk may be mounted for reading only. It is checked before a change of several steps begins, so that the
+first of them is not done without the last.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 from pathlib import Path
 
 from panorama.errors import LibraryWriteError
+from panorama.store.catalog.database import write_errors
 from panorama.store.files.layout import Place
 from panorama.store.files.own_names import PLACES, index_folders
 from panorama.store.files.schema import TABLES
@@ -27,9 +30,12 @@ def check_rewritable(place: Place) -> None:
 
 
 def check_folder(root: Path, folder: Path) -> None:
-    """Raise LibraryWriteError if this user may not delete files in a folder of the library at `root`."""
+    """Raise LibraryWriteError if this user cannot delete files in a folder of the library at `root`."""
     if not folder.is_dir() or may(folder, os.W_OK | os.X_OK):
         return
+    if os.statvfs(folder).f_flag & os.ST_RDONLY:  # whoever the owner is
+        with write_errors(folder):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(folder))
     owner = _owner(folder)
     raise LibraryWriteError(
         f"cannot write {folder}: it belongs to {owner}, and you may not delete files in it; nothing was"
