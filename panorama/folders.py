@@ -5,10 +5,14 @@ Also: whether a file is gone.
 
 from __future__ import annotations
 
+import errno
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+_NO_SUCH = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
+"""Errors that mean that no file has the name, or none can have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +41,11 @@ class FolderSearch:
 
 
 def is_gone(path: Path) -> bool:
-    """Whether a file no longer exists; False if permissions do not allow to find out."""
+    """Whether a file no longer exists; False if nobody can say, as of a closed folder or a failing drive."""
     try:
         path.stat()
-    except PermissionError:
-        return False
-    except OSError:
-        return True
+    except OSError as exc:
+        return exc.errno in _NO_SUCH
     return False
 
 

@@ -171,6 +171,56 @@ def test_the_command_says_so_and_ends_with_status_3(run: Run, drive: Drive, tmp_
     assert again.status == 0 and "1 indexed, 1 skipped, 0 failed" in again.err
 
 
+def test_a_video_that_a_share_does_not_give_now_is_not_taken_for_gone(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`remove --missing` took it out for good, and a copy of it got its row, with the name and the camera."""
+    (tmp_path / "v").mkdir()
+    for frames, name in ((8, "a"), (9, "b")):
+        write_video(tmp_path / "v" / f"{name}.mp4", "libx264", frames=frames)
+    assert run("index", "v", "--model", "color-bands").status == 0
+    shutil.copy(tmp_path / "v" / "a.mp4", tmp_path / "copy.mp4")
+    real = Path.stat
+
+    def stat(code: int, path: Path, **options: bool) -> os.stat_result:
+        if path.name == "a.mp4":
+            raise OSError(code, os.strerror(code), str(path))
+        return real(path, **options)
+
+    with monkeypatch.context() as failing:
+        for code in (errno.EIO, errno.ENOTCONN, errno.EHOSTDOWN, errno.ESTALE):
+            failing.setattr(Path, "stat", lambda path, code=code, **options: stat(code, path, **options))
+            assert [row["missing"] for row in run("videos", "--json").json] == [False, False]
+            assert "nothing was removed" in run("remove", "--missing", "--yes").err
+        told = run("index", "v")
+        assert told.status == 3 and "missing" not in told.err
+        assert run("index", "v/a.mp4").status == 3
+        run("index", "copy.mp4")
+    assert [row["video"] for row in run("videos", "--json").json] == ["a.mp4", "b.mp4", "copy.mp4"]
+    (tmp_path / "v" / "a.mp4").unlink()
+    assert run("remove", "--missing", "--yes").err.endswith("removed a.mp4\n")
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES])
+def test_a_video_that_cannot_be_looked_at_is_not_said_to_be_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    path = write_video(tmp_path / "a.mp4", "libx264", frames=8).path
+    real = Path.stat
+
+    def broken(one: Path, *args: Any, **named: Any) -> Any:
+        if one == path:
+            raise OSError(code, os.strerror(code), str(path))
+        return real(one, *args, **named)
+
+    monkeypatch.setattr(Path, "open", broken)
+    monkeypatch.setattr(Path, "stat", broken)
+    remedy = "; check its permissions" if code == errno.EACCES else ""
+    with pytest.raises(VideoError) as told:
+        open_video(path)
+    assert str(told.value) == f"{path} cannot be read: {os.strerror(code)}{remedy}"
+
+
 def test_what_an_earlier_version_kept_of_such_a_file_is_indexed_anew_with_its_settings(
     library: panorama.Library, drive: Drive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from panorama.errors import VideoOpenError
+from panorama.video.faults import reachable
 from panorama.video.pictures import PictureFolderReader
 from panorama.video.reader import VideoReader
 
@@ -20,11 +20,9 @@ def open_video(path: Path | str, *, threads: int = 0) -> VideoReader:
         VideoOpenError: it is missing, cannot be read, is empty, or is not a video.
     """
     path = Path(path)
-    try:
+    with reachable(path):
         if path.is_dir():
             return PictureFolderReader(path)
-    except OSError as exc:
-        raise VideoOpenError(f"{path} cannot be read: {exc.strerror}; check its permissions") from exc
     from panorama.video.container import ContainerReader  # loads PyAV: most commands open no video
 
     return ContainerReader(path, threads)

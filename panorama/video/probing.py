@@ -173,11 +173,8 @@ def decoder_threads(width: int, height: int, threads: int) -> int:
 def _check_readable(path: Path) -> None:
     if is_gone(path):
         raise VideoOpenError(f"there is no file {path}; check the path")
-    try:
-        with path.open("rb") as file:
-            head = file.read(12)
-    except OSError as exc:
-        raise VideoOpenError(f"{path} cannot be read: {exc.strerror}; check its permissions") from exc
+    with reachable(path), path.open("rb") as file:
+        head = file.read(12)
     if is_still(head):  # FFmpeg takes each of its tiles for a video
         raise VideoOpenError(f"{path} {SINGLE}")
     if not head:
