@@ -154,7 +154,7 @@ def test_a_sheet_of_examples_has_what_is_left_and_says_what_cannot_be_read(run, 
     (first, *_) = sorted((indexed / "panorama-library" / "album").rglob("*.jpg"))
     first.write_bytes(b"no picture")
     done = run("exemplars", "van", "--sheet", "van.png")
-    assert done.status == 0 and "1 of 2 pictures drawn" in done.err
+    assert done.status == 3 and "1 of 2 pictures drawn" in done.err
     assert re.search(r"exemplar \d+: its stored picture cannot be read: ", done.err)
     before = run("exemplars", "van", "--json").out
     for bad in ("van.gif", "a.mp4"):

@@ -153,13 +153,21 @@ def test_folders_of_what_is_written_are_made_and_those_of_nothing_are_not(run, a
 def test_videos_that_moved_away_are_reported_and_the_others_drawn(run, asked, tmp_path):
     (tmp_path / "v" / "gate" / "a.mp4").unlink()
     done = run("query", RED, "--sheet", "hits.jpg", "--clips", "clips")
-    assert done.status == 0
+    assert done.status == 3  # it was 0: a script went on with clips that were not there
+    assert run("query", RED, "--sheet", "hits.jpg").status == 0  # with the stored picture
     assert done.err.count("frame: gate/a.mp4") == 1 and "1 clip written" in done.err
     gone = "gate/a.mp4 is gone; if it was moved, index it where it is now\n"
     assert f"  drawn without its frame: {gone}" in done.err and "not drawn" not in done.err
     # What names nothing that the library has a picture of is left out, as before.
     bare = run("query", "SELECT 'gate/a.mp4' AS video, 1.0 AS time", "--sheet", "hits.jpg")
-    assert f"0 of 1 hit drawn in hits.jpg\n  not drawn: {gone}" in bare.err
+    assert f"0 of 1 hit drawn in hits.jpg\n  not drawn: {gone}" in bare.err and bare.status == 3
+    for none in ("'gate/a.mp4' AS video, NULL::DOUBLE", "'nosuch' AS video, 1.0"):  # no file was to be read
+        assert run("query", f"SELECT {none} AS time", "--sheet", "hits.jpg", "--clips", "clips").status == 0
+    broken = tmp_path / "v" / "yard" / "b.mp4"
+    broken.write_bytes(b"no film")
+    done_without = run("query", RED, "--clips", "none")
+    assert done_without.status == 3 and "no clip written" in done_without.err
+    assert run("query", RED, "--clips", "none", "--json").json  # the rows are written all the same
     (clip,) = [line for line in done.err.splitlines() if "not written: gate-a.mp4" in line]
     assert clip.endswith(f": {gone.strip()}")
     strange = run("query", "SELECT 'nosuch' AS video, 1.0 AS time", "--clips", "clips", "--sheet", "s.png")

@@ -12,7 +12,7 @@ import click
 
 from panorama.album.entities import Entity
 from panorama.album.forgetting import going_with
-from panorama.cli.common import confirmed, json_option, opened, print_rows, say, uris_of
+from panorama.cli.common import INCOMPLETE, confirmed, json_option, opened, print_rows, say, uris_of
 from panorama.cli.given import FilePath, Seconds
 from panorama.commands import command, command_of
 from panorama.errors import NotYetErased, UnknownEntity, first_entity
@@ -272,18 +272,19 @@ def exemplars_command(
     left = library.exemplars(name)
     rows = [[e.exemplar_id, e.kind, f"{e.width}x{e.height}", e.source] for e in left]
     print_rows(["exemplar", "kind", "size", "source"], rows, as_json)
-    if sheet is not None:
-        _draw(left, sheet)
+    if sheet is not None and not _draw(left, sheet):
+        ctx.exit(INCOMPLETE)
 
 
-def _draw(exemplars: Sequence[Exemplar], sheet: str) -> None:
-    """Write the sheet, and say how much is on it."""
+def _draw(exemplars: Sequence[Exemplar], sheet: str) -> bool:
+    """Write the sheet, and say how much is on it; returns whether that is all."""
     from panorama.shown.album_sheet import write_album_sheet
 
     drawn = write_album_sheet(exemplars, Path(sheet))
     for line in (*drawn.warnings, *drawn.failed):
         say(line)
     say(f"{drawn.drawn} of {counted(len(exemplars), 'picture')} drawn in {sheet}")
+    return not drawn.failed
 
 
 @click.command("rename")

@@ -13,11 +13,11 @@ from pathlib import Path
 import click
 
 from panorama.album.forgetting import going_with
-from panorama.cli.common import confirmed, json_option, opened, print_data, say, size, uris_of
+from panorama.cli.common import INCOMPLETE, confirmed, json_option, opened, print_data, say, size, uris_of
 from panorama.cli.given import FilePath
 from panorama.cli.limits import Left, kept, memory_told, written
 from panorama.cli.statements import Statement, given_statements, placed
-from panorama.errors import LibraryWriteError, NotYetErased, UnknownEntity
+from panorama.errors import LibraryWriteError, UnknownEntity
 from panorama.library import Library
 from panorama.lines import counted, one_line
 from panorama.page.document import MOST, check_page
@@ -121,14 +121,14 @@ def query_command(
         wanted.check(uris_of(library))
     if not (yes or _may_erase(library, asked)):
         ctx.exit(1)
-    is_left, rows = False, 0
+    is_complete, rows = True, 0
     with memory_told(limits), closing(answers(library, asked, limits)) as results:
         for number, (result, left) in enumerate(results):
-            written(left, partial(wanted.write, library, result, asked, number))
-            is_left |= asked[number].erases is not None and not result.complete
+            is_complete &= written(left, partial(wanted.write, library, result, asked, number))
+            is_complete &= asked[number].erases is None or result.complete
             rows += len(result) if asked[number].is_query else 0
-    if is_left:
-        ctx.exit(NotYetErased.exit_status)
+    if not is_complete:
+        ctx.exit(INCOMPLETE)
     if fail_if_empty and not rows and any(statement.is_query for statement in asked):
         ctx.exit(EMPTY)
 
@@ -169,8 +169,12 @@ class _Wanted:
         if self.clips is not None:
             check_clips(Path(self.clips))
 
-    def write(self, library: Library, result: Result, asked: Sequence[Statement], number: int) -> None:
-        """Write the answer to statement `number`, and print the remarks on it."""
+    def write(self, library: Library, result: Result, asked: Sequence[Statement], number: int) -> bool:
+        """Write the answer to statement `number`, and print the remarks on it.
+
+        Returns:
+            Whether every file that was needed for sheet and clips could be read.
+        """
         if number and self.form == "table":
             click.echo()
         _show(result, self.form, self.out, one_line=len(asked) > 1)
@@ -180,9 +184,13 @@ class _Wanted:
             say(uncertain_told(result.uncertain, asked[number].sql, result.uncertain_of))
         elif not (len(result) or result.warnings) and (nothing := nothing_told(asked[number].sql)):
             say(nothing)  # a warning says what ruled everything out, and nothing would be nearer
-        told = _pictures(library, result, self.sheet, self.clips) if self.sheet or self.clips else ()
+        told: tuple[str, ...] = ()
+        is_complete = True
+        if self.sheet or self.clips:
+            told, is_complete = _pictures(library, result, self.sheet, self.clips)
         if self.page:
             _page(library, result, Path(self.page), self.page_hits, told)
+        return is_complete
 
 
 def answers(library: Library, asked: Sequence[Statement], limits: Limits) -> Generator[tuple[Result, Left]]:
@@ -255,9 +263,15 @@ def _show(result: Result, form: str, out: str | None, one_line: bool) -> None:
         click.echo(result.to_table())
 
 
-def _pictures(library: Library, result: Result, sheet: str | None, clips: str | None) -> tuple[str, ...]:
-    """Write a contact sheet, clips or both; returns the warnings about files that changed since indexing."""
-    pictures = AnswerPictures.of(library, result)
+def _pictures(
+    library: Library, result: Result, sheet: str | None, clips: str | None
+) -> tuple[tuple[str, ...], bool]:
+    """Write a contact sheet, clips or both.
+
+    Returns:
+        The warnings about files that changed since indexing, and whether every file could be read.
+    """
+    pictures, is_complete = AnswerPictures.of(library, result), True
     for line in pictures.warnings:
         say(line)
     if sheet:
@@ -269,12 +283,14 @@ def _pictures(library: Library, result: Result, sheet: str | None, clips: str | 
             say(f"  not drawn: {failure}")
         for failure in report.without_frame:
             say(f"  drawn without its frame: {failure}")
+        is_complete &= not report.unread
     if clips:
         made = pictures.clips(Path(clips))
         say(f"{counted(made.drawn, 'clip')} written to {clips}" if made.drawn else "no clip written")
         for failure in made.failed:
             say(f"  not written: {failure}")
-    return pictures.warnings
+        is_complete &= not made.unread
+    return pictures.warnings, is_complete
 
 
 def _page(library: Library, result: Result, out: Path, most: int, told: Sequence[str]) -> None:

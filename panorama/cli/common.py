@@ -15,6 +15,9 @@ from panorama.library import Library
 from panorama.lines import cells, one_line, padded
 from panorama.opening import open_library
 
+INCOMPLETE = 3
+"""Exit status of a command that could not do a part of what was asked for, and did the rest."""
+
 
 def opened(ctx: click.Context, *, may_be_new: bool = False) -> Library:
     """The library that the options name; it is closed when the command ends.

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from panorama.arguments import MOST_ZOOM
-from panorama.cli.common import json_option, opened, print_data, say, size
+from panorama.cli.common import INCOMPLETE, json_option, opened, print_data, say, size
 from panorama.cli.index_report import IndexTold
 from panorama.cli.recording import recording_options, recording_rule
 from panorama.errors import ModelError
@@ -20,9 +20,6 @@ from panorama.indexing.profile import SETTING, Profile, named, profile_in
 from panorama.library import Library
 from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
-
-INCOMPLETE = 3
-"""Exit status of `index` if a named or recognised file gave no segment."""
 
 
 @click.command("index")

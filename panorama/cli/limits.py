@@ -13,11 +13,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from panorama.cli.memory import soft_bound, want_of_memory
 from panorama.errors import QueryTimeout
 from panorama.query.handed.relations import Limits
 from panorama.stopping import STOPPING
+
+T = TypeVar("T")
 
 SIGNALLED = 128
 """Exit status after a signal, as shells tell it, without the number of the signal."""
@@ -95,7 +98,7 @@ class _OverError(BaseException):
     """The time is over. Not an Exception: code that notes a failed picture and goes on must not catch it."""
 
 
-def written(left: Left, write: Callable[[], None]) -> None:
+def written(left: Left, write: Callable[[], T]) -> T:
     """Write an answer; when the time is over, an exception is raised wherever the main thread is.
 
     So unfinished work, such as a partial file, is cleaned up. If nothing responds, `kept` ends the process.
@@ -104,12 +107,14 @@ def written(left: Left, write: Callable[[], None]) -> None:
     and destructors swallow them, which Python would report. So any exception after the end of the time counts
     as that end, and the timer keeps firing until one gets through.
 
+    Returns:
+        What `write` returns.
+
     Raises:
         QueryTimeout: the time is over.
     """
     if left.until is None or threading.current_thread() is not threading.main_thread():
-        write()
-        return
+        return write()
     is_writing, is_over = True, False
 
     def ring(*_: object) -> None:
@@ -123,7 +128,7 @@ def written(left: Left, write: Callable[[], None]) -> None:
     sys.unraisablehook = lambda lost: None if lost.exc_type is _OverError else remark(lost)
     try:
         signal.setitimer(signal.ITIMER_REAL, max(left.until - time.monotonic(), _AT_ONCE), _AGAIN_SECONDS)
-        write()
+        told = write()
         is_writing = False
     except BaseException as exc:
         if is_over:
@@ -136,6 +141,7 @@ def written(left: Left, write: Callable[[], None]) -> None:
         sys.unraisablehook = remark
     if is_over:  # the exception was swallowed, and writing ended before the timer fired again
         raise _past(left)
+    return told
 
 
 def _past(left: Left) -> QueryTimeout:

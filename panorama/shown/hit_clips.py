@@ -90,6 +90,7 @@ def _clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path, tracks: 
                     write_clip(reader, start, stop, folder / name, boxes=boxes, stamps=stamps)
                 except (UnknownVideo, UsageError, VideoError) as exc:
                     report.failed.append(f"{name}: {exc}")
+                    report.unread += isinstance(exc, VideoError)
                 else:
                     report.drawn += 1
     return report

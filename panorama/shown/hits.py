@@ -158,6 +158,8 @@ class Drawn:
     Attributes:
         drawn: number of hits on a contact sheet, or of clips.
         failed: what could not be shown, and why.
+        unread: number of hits, or of clips, of `failed` whose file is gone or cannot be read; the others are
+            of rows that name no place in a video of the library.
         warnings: remarks: videos whose files are no longer what was indexed, and names that the sheet's font
             lacks letters for.
         without_frame: why some hits are shown by a stored picture instead of their frame.
@@ -167,3 +169,4 @@ class Drawn:
     failed: list[str] = field(default_factory=list)
     warnings: tuple[str, ...] = ()
     without_frame: list[str] = field(default_factory=list)
+    unread: int = 0

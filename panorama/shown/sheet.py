@@ -15,7 +15,7 @@ from panorama.lines import counted
 from panorama.picture_files import check_picture, write_picture
 from panorama.shown.grid import Line, Tile, check_fits, fitted, grid
 from panorama.shown.hit_facts import HitFacts
-from panorama.shown.hit_frames import NoFrame, frames_of, stamps_of
+from panorama.shown.hit_frames import UNKNOWN, NoFrame, frames_of, stamps_of
 from panorama.shown.hits import Drawn, Hit, sifted
 from panorama.shown.track_boxes import TrackBoxes
 
@@ -113,6 +113,7 @@ def _pictures(
             report.without_frame.append(one.error)
         else:
             report.failed.append(one.error)
+            report.unread += one.told != UNKNOWN
     report.drawn = len(found)
     report.failed = list(dict.fromkeys(report.failed))
     report.without_frame = list(dict.fromkeys(report.without_frame))
