@@ -1,4 +1,8 @@
-"""An Arrow table and a name come in; DuckDB can read the table, and Ctrl-C raises KeyboardInterrupt."""
+"""An Arrow table and a name come in; DuckDB can read the table.
+
+Where a signal raises while DuckDB asks the table for its schema or rows, DuckDB keeps only the text. Who asks
+on behalf of a user does it within `stopping.signals_raise`, which knows what was raised.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +15,12 @@ import pyarrow as pa
 
 def lend(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
     """Let a connection read a table under a name, for as long as the connection is open."""
-    with _interrupts():
-        connection.register(name, rows)
+    connection.register(name, rows)
 
 
 @contextmanager
 def lent(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> Iterator[None]:
-    """Let a connection read a table under a name within a block. Run no text of a user in the block."""
-    with _interrupts():
-        connection.register(name, rows)
-        yield
-        connection.unregister(name)
-
-
-@contextmanager
-def _interrupts() -> Iterator[None]:
-    """Raise KeyboardInterrupt if Ctrl-C came while DuckDB asked a Python table for its schema or rows.
-
-    DuckDB keeps only the text of such an error. A statement of a user can raise an error with any text, so do
-    not use this around one.
-    """
-    try:
-        yield
-    except duckdb.InvalidInputException as exc:
-        if f"failed: {KeyboardInterrupt.__name__}" in str(exc):
-            raise KeyboardInterrupt from exc
-        raise
+    """Let a connection read a table under a name within a block."""
+    connection.register(name, rows)
+    yield
+    connection.unregister(name)
