@@ -38,6 +38,7 @@ from panorama.store.vectors.vector_table import VectorTable
 from panorama.threads import ENVIRONMENT
 from panorama.tracking.segmenting import FinishedTrack
 from panorama.tracking.splitting import split_tracks
+from panorama.video import FileMark, content_hash
 
 STAGES = ("decode", "gate", "propose", "track", "crop", "embed")
 
@@ -95,6 +96,25 @@ def test_a_file_written_over_with_one_of_its_size_and_time_is_noticed(tmp_path: 
     assert (film.stat().st_size, film.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
     (again,) = index(tmp_path / "library", [film])
     assert (again.status, again.frames) == ("indexed", 45)
+
+
+def test_what_is_not_decoded_is_claimed_no_longer(tmp_path: Path) -> None:
+    """Another process that has the same file would wait until all others are done."""
+    film = write_film(tmp_path / "a.mp4", [Thing("red", 0, 20)], frames=20)
+    index(tmp_path / "library", [film])
+    copy, broken = tmp_path / "b.mp4", tmp_path / "c.mp4"
+    copy.write_bytes(film.read_bytes())
+    broken.write_bytes(b"no video" * 99)
+    last = write_film(tmp_path / "d.mp4", [Thing("blue", 0, 20)], frames=20)
+    free: list[bool] = []
+
+    def started(*_: object) -> None:
+        with Store.open(tmp_path / "library") as other, other.claims() as claims:
+            free.extend(claims.take(content_hash(FileMark.of(path))) for path in (copy, broken, last))
+
+    outcomes = index(tmp_path / "library", [copy, broken, last], hooks=Hooks(on_start=started))
+    assert [outcome.status for outcome in outcomes] == ["skipped", "failed", "indexed"]
+    assert free == [True, True, False]
 
 
 def test_a_quick_look_keeps_a_row_of_every_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
