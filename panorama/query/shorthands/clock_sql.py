@@ -26,9 +26,9 @@ def clock_seconds(base: str, seconds: str) -> str:
     return f"{base} + to_microseconds(CAST(round({seconds} * 1e6) AS BIGINT))"
 
 
-def clock_seconds_of(column: str, base: str, seconds: str) -> str:
-    """SQL of a time of the picture `p`, see `joined_picture`; for films, `seconds` after `base`."""
-    return f"CASE WHEN p._key IS NULL THEN {clock_seconds(base, seconds)} ELSE p.{column} END"
+def _instant_of(base: str, seconds: str) -> str:
+    """SQL of the clock of the picture `p`, see `joined_picture`; for films, `seconds` after `base`."""
+    return f"CASE WHEN p._key IS NULL THEN {clock_seconds(base, seconds)} ELSE p._clock END"
 
 
 def joined_picture(key: str, seconds: str) -> str:
@@ -99,7 +99,7 @@ def instants(columns: str, source: str, seconds: str) -> str:
     Films come first, in a SELECT of their own: most rows are of films, and with the join it takes up to three
     times the work to count them.
     """
-    clock = clock_seconds_of("_clock", "v.start_clock", seconds)
+    clock = _instant_of("v.start_clock", seconds)
     return (
         f"{instants_of_films(columns, source, seconds)} WHERE v.clock_key IS NULL"
         f" UNION ALL SELECT {columns}, {clock} AS clock FROM {source}"
@@ -130,7 +130,7 @@ def with_clock(rows: str, more: str = "") -> str:
         rows: SQL with `time` and `video_clock`.
         more: SQL of further columns, with a comma behind them.
     """
-    clock = clock_seconds_of("_clock", "s.video_clock.start", "s.time")
+    clock = _instant_of("s.video_clock.start", "s.time")
     joined = joined_picture("s.video_clock.key", "s.time")
     return f"SELECT s.*, {more}{clock} AS clock FROM ({rows}) s {joined}"
 
