@@ -219,7 +219,8 @@ class Library(LibraryAlbum):
         Args:
             name: of the entity.
             images: one or several files, folders, globs, RGB or RGBA arrays (H, W, 3 or 4), tensors or PIL
-                images. Each image is one example, used whole.
+                images. Each image is one example, used whole; `Entity.warnings` says which seem to show
+                far more than the entity.
             unlike: images of look-alikes, in the same forms.
             box: `x1,y1,x2,y2` as text or four numbers; crops the single image given.
             find: crop each image to the most likely thing in it.
@@ -284,7 +285,7 @@ class Library(LibraryAlbum):
 
     def register_album(self, folder: File, *, category: bool | None = None) -> list[Entity]:
         """Register one entity per subfolder, all or none; look-alikes lie in its subfolder `not`."""
-        return self._add(registering.given_album(Path(folder)), category)
+        return self._add(registering.given_album(Path(folder), lambda: self.proposer), category)
 
     def _add(
         self, album: Mapping[str, registering.Given], category: bool | None, known: bool | None = None
@@ -297,12 +298,13 @@ class Library(LibraryAlbum):
                 raise UsageError(f"{name!r} is new: give an example of it, not only pictures of other things")
         self._models.remember()
         ready = registering.ready_for(album, self.embedder)
-        self._store.add_album(ready, category, known)
+        numbers = self._store.add_album(ready, category, known)
         unlike = vetting.remarks(self, ready)
-        return [
-            replace(self.entity(name), warnings=given.told + unlike.get(name, ()))
-            for name, given in album.items()
+        told = [
+            given.remarks(self._store, name, ids) + unlike.get(name, ())
+            for (name, given), ids in zip(album.items(), numbers, strict=True)
         ]
+        return [replace(self.entity(name), warnings=lines) for name, lines in zip(album, told, strict=True)]
 
     def forget(self, name: str, *, with_sightings: bool = False) -> Seen | None:
         """Erase an entity so that its bytes are gone; with sightings, also the crops that show it.

@@ -110,11 +110,13 @@ def register_command(
 ) -> None:
     """Register an entity by example images: files, folders or globs.
 
-    Answers include footage that was indexed before.
+    Answers include footage that was indexed before. An image should show the entity and little else; cut it
+    out of a photograph with --box, or let --find do so.
 
     \b
     panorama register blue-van van1.jpg van2.jpg --not white-van.jpg
     panorama register blue-van photo.jpg --box 120,80,300,220
+    panorama register blue-van photo.jpg --find
     panorama register blue-van --video gate.mp4 --at 12.5 --box 120,80,300,220
     panorama register badger --video traps/north/IMG_0003.JPG --box 120,80,300,220
     panorama register blue-van --track 8589934614

@@ -1,0 +1,149 @@
+"""Photographs that show far more than the entity are told of when they are registered, as is what is left."""
+
+from __future__ import annotations
+
+import shlex
+
+import cv2
+import numpy as np
+import pytest
+from fakes import Thing, scene, write_film, write_picture
+from numpy.typing import NDArray
+
+import panorama
+from panorama.album.whole_pictures import main_part
+from panorama.errors import ModelError
+from panorama.regions import DETECTOR, Regions
+
+Rgb = NDArray[np.uint8]
+
+
+def photograph(*things: Thing) -> Rgb:
+    """A scene (480, 640, 3) with things four times as large as they are there, on uneven ground."""
+    large = np.kron(scene(20, things), np.ones((4, 4, 1), np.uint8))
+    uneven = np.random.default_rng(1).integers(0, 100, (480, 640, 1), np.uint8)
+    return np.asarray(large // 2 + uneven, np.uint8)
+
+
+RED = Thing("red", 0, 40, left=20, top=30)
+"""Of `photograph`, it fills 160,120,288,248."""
+
+
+@pytest.fixture
+def library(run, tmp_path):
+    run("index", "--model", "color-bands", write_film(tmp_path / "a.mp4", [RED]))
+    with panorama.open(tmp_path / "panorama-library") as opened:
+        yield opened
+
+
+def region(share: float, score: float) -> tuple[list[float], float]:
+    """In a picture of 100 by 100 pixels."""
+    return [0, 0, 100, 100 * share], score
+
+
+@pytest.mark.parametrize(
+    ("regions", "part"),
+    [
+        ([region(0.2, 0.6)], ((0, 0, 100, 20), 0.2)),
+        ([region(0.2, 0.6), region(0.3, 0.5), region(0.9, 0.2)], ((0, 0, 100, 20), 0.2)),
+        ([region(0.4, 0.6)], None),  # as large as what fills its crop may be found
+        ([region(0.2, 0.6), region(0.5, 0.25)], None),  # a part of a thing that nearly fills the picture
+        ([region(0.9, 0.9), region(0.1, 0.8)], None),
+        ([], None),  # nothing says what it shows
+    ],
+)
+def test_a_picture_shows_far_more_than_a_thing_if_no_region_fills_it(regions, part):
+    boxes, scores = [box for box, _ in regions], [score for _, score in regions]
+    found = main_part(Regions.of(np.array(boxes), np.array(scores), DETECTOR), (100, 100))
+    assert found is None if part is None else found == (part[0], pytest.approx(part[1]))
+
+
+def test_a_photograph_is_told_of_with_what_to_do_which_works_as_typed(run, library, tmp_path):
+    """It found next to nothing, or its surroundings, and nothing was said."""
+    write_picture(tmp_path / "photo.png", photograph(RED))
+    told = run("register", "car", "photo.png").err
+    assert "photo.png seems to show far more than the entity" in told
+    assert "at 160,120,288,248, fills 5% of it" in told
+    assert run("register", "car", "photo.png", "--find").status == 0
+    assert [row["size"] for row in run("exemplars", "car", "--json").json] == ["640x480", "128x128"]
+    (remove,) = (line.partition("panorama ")[2] for line in told.splitlines() if "--remove" in line)
+    assert run(*shlex.split(remove)).status == 0
+    assert [row["size"] for row in run("exemplars", "car", "--json").json] == ["128x128"]
+
+
+def test_what_was_cut_out_or_is_small_is_not_told_of(run, library, tmp_path, monkeypatch):
+    cut = photograph(Thing("red", 0, 40, left=0, top=0, side=100))[:400, :400]
+    write_picture(tmp_path / "cut.png", cut)
+    assert run("register", "cut", "cut.png").err == "new entity cut: 1 example\n"
+    monkeypatch.setattr(type(library), "proposer", property(lambda self: pytest.fail("not needed")))
+    write_picture(tmp_path / "small.png", photograph(RED)[::2, ::2])
+    assert run("register", "small", "small.png").err == "new entity small: 1 example\n"
+
+
+def test_look_alikes_are_not_told_of_but_albums_and_sql_are(run, library, tmp_path):
+    photo, other = photograph(RED), photograph(Thing("blue", 0, 40, left=50, top=30))
+    write_picture(tmp_path / "album" / "car" / "1.png", photo)
+    write_picture(tmp_path / "album" / "car" / "not" / "1.png", other)
+    (car,) = library.register_album(tmp_path / "album")
+    (told,) = car.warnings
+    assert "far more than the entity" in told and "/car/1.png" in told
+    found = library.query("CREATE ENTITY 'van' FROM 'album/car/1.png'", picture_root=tmp_path)
+    assert [line.startswith("album/car/1.png seems to show far more") for line in found.warnings] == [True]
+
+
+def test_of_many_photographs_the_first_five_are_told_of(library):
+    photos = [photograph(Thing("red", 0, 40, left=20 + i, top=30)) for i in range(7)]
+    told = library.register("car", photos).warnings
+    assert [line.startswith(f"array {i} seems") for i, line in enumerate(told[:5], 1)] == [True] * 5
+    assert told[5] == "and 2 more pictures like that"
+
+
+def test_a_box_is_of_the_file_if_a_margin_was_cut_off(library):
+    wide = cv2.copyMakeBorder(photograph(RED), 0, 0, 100, 100, cv2.BORDER_CONSTANT, value=(255, 255, 255))
+    margin, whole = library.register("car", [np.asarray(wide, np.uint8)]).warnings
+    assert "margin" in margin and "at 260,120,388,248," in whole
+
+
+def test_a_proposer_that_is_gone_keeps_nobody_from_registering(library, monkeypatch):
+    def gone(self: object) -> None:
+        raise ModelError("no proposer at models/mine")
+
+    monkeypatch.setattr(type(library), "proposer", property(gone))
+    car = library.register("car", [photograph(RED)])
+    assert car.exemplars == 1
+    assert car.warnings == (
+        "whether the examples show more than the entity was not looked at: no proposer at models/mine",
+    )
+
+
+def test_what_find_took_can_be_taken_out_and_what_comes_next_is_named(run, library, tmp_path):
+    """The wrong part stayed an example beside the right one, and its box had to be measured."""
+    both = photograph(Thing("red", 0, 40, left=20, top=30, side=40), Thing("blue", 0, 40, left=90, top=30))
+    write_picture(tmp_path / "photo.png", both)
+    told = run("register", "blue car", "photo.png", "--find").err
+    first = next(line for line in told.splitlines() if "found and cut out" in line)
+    box = first.partition("(next come ")[2].partition(")")[0]
+    assert run("register", "blue car", "photo.png", "--box", box).status == 0
+    assert run(*shlex.split(first.partition(": panorama ")[2])).status == 0
+    (left,) = run("exemplars", "blue car", "--json").json
+    assert left["source"] == f"photo.png [{box}]"
+
+
+@pytest.mark.parametrize("way", [{"find": True}, {"box": (160, 120, 288, 248)}])
+def test_a_whole_picture_that_is_an_example_beside_its_part_is_told_of(library, way):
+    """With both, all that surrounds the thing was found as well, and nothing was said."""
+    photo = photograph(RED)
+    library.register("car", [photo])
+    library.register("car", [photograph(Thing("red", 0, 40, left=60, top=30))])
+    (told,) = (line for line in library.register("car", [photo], **way).warnings if "the whole of" in line)
+    whole = library.exemplars("car")[0].exemplar_id
+    assert told.startswith("the whole of 1 picture is an example as well")
+    assert told.endswith(f"exemplars car --remove {whole}")
+    library.remove_exemplar(whole)
+    assert not any("the whole of" in line for line in library.register("car", [photo], **way).warnings)
+
+
+def test_a_picture_beside_a_large_part_of_it_is_not_told_of(library):
+    photo = photograph(RED)
+    library.register("car", [photo])
+    assert library.register("car", [photo], box=(0, 0, 600, 400)).warnings == ()
