@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -244,6 +245,34 @@ def test_ctrl_c_stops_a_query_and_the_engine_lives_on(engine: Engine) -> None:
         engine.query("SELECT count(*) FROM range(100000000000) r(i) WHERE i % 7 = 3")
     timer.join()
     assert engine.query("SELECT 1").fetchall() == [(1,)]
+
+
+def test_ctrl_c_stops_a_query_while_threads_of_duckdb_work(tmp_path: Path) -> None:
+    """DuckDB often waited for their tasks, which take minutes here, before it looked for signals."""
+    engine, _ = make_engine(make_library(tmp_path), seconds=20, threads=2)
+    for _ in range(8):
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        began = time.monotonic()
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            engine.query("SELECT count(*) FROM range(100000000000) r(i) WHERE i % 7 = 3")
+        assert time.monotonic() - began < 10
+        timer.join()
+    assert engine.query("SELECT 1").fetchall() == [(1,)]
+
+
+def test_a_signal_whose_handler_raises_nothing_is_heard_amid_a_query_and_stops_none(engine: Engine) -> None:
+    heard: list[float] = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: heard.append(time.monotonic()))
+    timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1))
+    try:
+        timer.start()
+        took = engine.query("SELECT count(*) FROM range(30000000) a(i) WHERE sqrt(a.i) = 3.0")
+        ended = time.monotonic()
+        timer.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert took.fetchall() == [(1,)] and len(heard) == 1 and heard[0] < ended
 
 
 def test_another_thread_can_interrupt(engine: Engine) -> None:

@@ -32,7 +32,7 @@ from panorama.query.run import Run
 from panorama.query.sql.plain import plain_entities
 from panorama.query.sql.rewrite import Rewriter
 from panorama.query.sql.rewritten import Rewritten
-from panorama.query.stopping import QueryStopped, Stopper, check_stopped
+from panorama.query.stopping import QueryStopped, Stopper, check_stopped, signals_stop
 from panorama.query.text.calls import refuse_calls
 from panorama.query.text.extensions import find_extensions
 from panorama.query.text.guard import check_single_select, readable, refuse_by_name
@@ -299,10 +299,8 @@ class Engine:
         try:
             # A SELECT can contain an INSERT in its WITH clause; a read-only transaction refuses to write.
             cursor.execute("BEGIN TRANSACTION READ ONLY")
-            cursor.execute(text if run.parsed is None else run.parsed, rewritten.parameters or None)
-            types = [str(column[1]) for column in cursor.description or []]
-            _leave_out_advice()
-            table = cursor.to_arrow_table()
+            statement = text if run.parsed is None else run.parsed
+            types, table = signals_stop(partial(_fetch, cursor, statement, rewritten.parameters))
         except (duckdb.InterruptException, duckdb.FatalException, duckdb.InternalException):
             raise
         except duckdb.Error as exc:
@@ -328,6 +326,16 @@ class Engine:
         lines = explain_text(rewritten, run.steps, run.pictures, done, analyze).split("\n")
         table = pa.table({"plan": pa.array(lines, pa.string())})
         return Plan(table, ["VARCHAR"], **run.account())
+
+
+def _fetch(
+    cursor: duckdb.DuckDBPyConnection, statement: str | duckdb.Statement, parameters: Parameters
+) -> tuple[list[str], pa.Table]:
+    """The types and the rows of a statement."""
+    cursor.execute(statement, parameters or None)
+    types = [str(column[1]) for column in cursor.description or []]
+    _leave_out_advice()
+    return types, cursor.to_arrow_table()
 
 
 _ADVICE = ("ignore", None, UserWarning, re.compile(re.escape(__name__)), 0)

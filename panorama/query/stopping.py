@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from panorama.stopping import uninterrupted
 
 if TYPE_CHECKING:
     import duckdb
+
+_Answer = TypeVar("_Answer")
 
 AGAIN_SECONDS = 0.05
 """Time between interrupts: DuckDB loses one that arrives between two statements, so it is repeated."""
@@ -75,3 +82,40 @@ def check_stopped() -> None:
     running = _current.get()
     if running is not None:
         running.check()
+
+
+def signals_stop(work: Callable[[], _Answer]) -> _Answer:
+    """What `work` returns; what the handler of a signal raises meanwhile, as Ctrl-C, stops the query first.
+
+    DuckDB looks for signals between tasks, not while it waits for its other threads, which may be minutes;
+    an interrupt it notices. So the main thread, where Python handles signals, waits while another one works.
+    Other threads than the main one see no signal and do the work themselves.
+    """
+    running = _current.get()
+    if running is None or threading.current_thread() is not threading.main_thread():
+        return work()
+    done: Future[_Answer] = Future()
+    is_begun = False
+    try:
+        with uninterrupted():  # or nobody would know whether it has begun
+            # Not a threading.Thread, whose end runs Python code where an interrupt would be ignored.
+            _thread.start_new_thread(_work, (work, done))
+            is_begun = True
+        return done.result()
+    except BaseException:
+        if is_begun and not done.done():
+            with uninterrupted():  # the caller closes what the worker uses
+                running.stop()
+                wait([done])
+        raise
+    finally:
+        del done  # it holds an error whose traceback holds this frame
+
+
+def _work(work: Callable[[], _Answer], done: Future[_Answer]) -> None:
+    try:
+        done.set_result(work())
+    except BaseException as exc:
+        done.set_exception(exc)
+    finally:
+        del done
