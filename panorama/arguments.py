@@ -217,6 +217,7 @@ KINDS: dict[str, Kind] = {
     "picture_root": _path("a picture root is a folder, as text or a Path"),
     "read_only": _flag("read_only"),
     "limits": _instance("panorama", "Limits", "Limits(seconds=10, memory='2GB')"),
+    "stop": _instance("threading", "Event", "threading.Event()"),
     "queries": Kind("queries are a list, each SQL as text or a pair (SQL, parameters)", are_queries),
     "first": PICTURE,
     "second": PICTURE,

@@ -166,7 +166,7 @@ class AccuracyError(QueryError):
 
 
 class QueryTimeout(QueryError):
-    """The query exceeded its time or memory limit and was stopped."""
+    """The query exceeded its time or memory limit, or was told to stop."""
 
 
 _LOOP = "Symlink loop from "

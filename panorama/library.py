@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -326,6 +327,7 @@ class Library(LibraryAlbum):
     def query(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None, *,
         picture_root: File | None = None, limits: Limits | None = None, read_only: bool = False,
+        stop: Event | None = None,
     ) -> Result:  # fmt: skip
         """Answer one SQL statement, or carry out one that changes entities; see docs/SQL.md.
 
@@ -335,10 +337,12 @@ class Library(LibraryAlbum):
             picture_root: folder that must contain images named in the SQL; default: the working directory.
             limits: time, memory, threads.
             read_only: refuse statements that change entities; use it for SQL from somebody else.
+            stop: ends the query when another thread sets it; statements that change entities are finished.
 
         Raises:
             UsageError: the SQL is not text, or a value is given for a parameter that the SQL does not have.
             QueryError: the statement cannot be answered; the error points at the place in it.
+            QueryTimeout: it ran past its limits or was told to stop.
         """
         from panorama.album import vocabulary
         from panorama.answering.answerer import entity_statement
@@ -347,20 +351,22 @@ class Library(LibraryAlbum):
         statement = entity_statement(sql, parameters, read_only)
         if statement is not None:
             return vocabulary.execute(self, statement, root)
-        return self._answering.query(sql, parameters, root, limits)
+        return self._answering.query(sql, parameters, root, limits, stop)
 
     def query_many(
-        self, queries: Sequence[Asked], *, picture_root: File | None = None, limits: Limits | None = None
-    ) -> list[Result]:
+        self, queries: Sequence[Asked], *, picture_root: File | None = None, limits: Limits | None = None,
+        stop: Event | None = None,
+    ) -> list[Result]:  # fmt: skip
         """Answer several SELECTs on one state of the library, matched in one pass; `limits` apply to each."""
-        return list(self.query_each(queries, picture_root=picture_root, limits=limits))
+        return list(self.query_each(queries, picture_root=picture_root, limits=limits, stop=stop))
 
     def query_each(
-        self, queries: Sequence[Asked], *, picture_root: File | None = None, limits: Limits | None = None
-    ) -> Iterator[Result]:
+        self, queries: Sequence[Asked], *, picture_root: File | None = None, limits: Limits | None = None,
+        stop: Event | None = None,
+    ) -> Iterator[Result]:  # fmt: skip
         """Like `query_many`, but yield each answer as soon as it is ready."""
         return self._until_closed(
-            self._answering.query_each(queries, Path(picture_root or Path.cwd()), limits)
+            self._answering.query_each(queries, Path(picture_root or Path.cwd()), limits, stop)
         )
 
     @property

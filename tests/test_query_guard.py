@@ -17,7 +17,7 @@ import fuzz
 import pytest
 from query_samples import make_engine, make_library
 
-from panorama.errors import QueryError
+from panorama.errors import QueryError, QueryTimeout
 from panorama.query.engine import Engine
 from panorama.query.text.calls import TABLE_FUNCTIONS, refuse_calls
 from panorama.query.text.tokens import tokenize
@@ -275,12 +275,16 @@ def test_a_signal_whose_handler_raises_nothing_is_heard_amid_a_query_and_stops_n
     assert took.fetchall() == [(1,)] and len(heard) == 1 and heard[0] < ended
 
 
-def test_another_thread_can_interrupt(engine: Engine) -> None:
-    timer = threading.Timer(0.3, engine.interrupt)
+def test_another_thread_can_stop_a_query(engine: Engine) -> None:
+    stop = threading.Event()
+    timer = threading.Timer(0.3, stop.set)
     timer.start()
-    with pytest.raises(QueryError, match="interrupted"):
-        engine.query("SELECT count(*) FROM range(100000000000) r(i) WHERE i % 7 = 3")
+    with pytest.raises(QueryTimeout, match=r"told to stop, and ended after 0\.\d s"):
+        engine.query("SELECT count(*) FROM range(100000000000) r(i) WHERE i % 7 = 3", stop=stop)
     timer.join()
+    with pytest.raises(QueryTimeout, match="told to stop"):
+        engine.query("SELECT 1", stop=stop)
+    assert engine.query("SELECT 1", stop=threading.Event()).fetchall() == [(1,)]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify and /proc are Linux")

@@ -107,25 +107,27 @@ class Answering:
         self._known: dict[str, Known] = {}
 
     def query(
-        self, sql: str, parameters: Parameters, picture_root: Path | None, limits: Limits | None = None
-    ) -> Result:
-        """The answer to one SELECT."""
+        self, sql: str, parameters: Parameters, picture_root: Path | None, limits: Limits | None = None,
+        stop: threading.Event | None = None,
+    ) -> Result:  # fmt: skip
+        """The answer to one SELECT; QueryTimeout once `stop` is set."""
         with self._at_work(), self._engine(picture_root, limits) as (engine, snapshot):
-            result = engine.query(sql, parameters)
+            result = engine.query(sql, parameters, stop)
         result.warnings += self._warnings(snapshot)
         return result
 
     def query_each(
-        self, queries: Sequence[Asked], picture_root: Path | None, limits: Limits | None = None
-    ) -> Iterator[Result]:
+        self, queries: Sequence[Asked], picture_root: Path | None, limits: Limits | None = None,
+        stop: threading.Event | None = None,
+    ) -> Iterator[Result]:  # fmt: skip
         """The answers to several SELECTs, as they are found, all from one snapshot and one matching pass."""
         asked = [query if isinstance(query, tuple) else (query, None) for query in queries]
         with self._engine(picture_root, limits) as (engine, snapshot):
             with self._at_work():
-                engine.prepare(asked)
+                engine.prepare(asked, stop)
             for sql, parameters in asked:
                 with self._at_work():  # left before the yield, so not held while the caller uses the answer
-                    result = engine.query(sql, parameters)
+                    result = engine.query(sql, parameters, stop)
                 result.warnings += self._warnings(snapshot)
                 yield result
 

@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Event
 
 import duckdb
 import numpy as np
@@ -88,7 +89,6 @@ class Engine:
         self._limits = limits or Limits()
         self._tables = tables or Tables(self._limits)
         self._quick = quick
-        self._running: Stopper | None = None
         self._entities = tuple(sorted(snapshot.entities.column("entity").to_pylist()))
         self._by_entity = ByEntity(snapshot, matcher, self._entities)
         self._videos_there: frozenset[str] | None = None
@@ -97,19 +97,22 @@ class Engine:
         """The statement about entities in `sql`, which the library executes; None for a query."""
         return parse_statement(tokenize(sql), sql)
 
-    def query(self, sql: str, parameters: Parameters = None) -> Result:
+    def query(self, sql: str, parameters: Parameters = None, stop: Event | None = None) -> Result:
         """Answer one SELECT, in DuckDB's SQL or with Panorama's extensions.
+
+        Args:
+            stop: ends the query when another thread sets it.
 
         Raises:
             QueryError: the statement cannot be answered; it has the position, if that is known.
             UnknownEntity: the statement names an entity that is not registered.
-            QueryTimeout: the query ran past its limits or was interrupted.
+            QueryTimeout: the query ran past its limits or was told to stop.
         """
         started = time.perf_counter()
-        with self._run(*self._read(sql), started) as run:
+        with self._run(*self._read(sql), started, stop) as run:
             return self._answer(plain_parameters(parameters), run)
 
-    def prepare(self, asked: Sequence[tuple[str, Parameters]]) -> None:
+    def prepare(self, asked: Sequence[tuple[str, Parameters]], stop: Event | None = None) -> None:
         """Match the entities of several statements, each with its parameters, in one pass.
 
         Raises:
@@ -117,11 +120,11 @@ class Engine:
         """
         names: dict[str, None] = {}
         for typed, parameters in asked:
-            with self._run(*self._read(typed), time.perf_counter()) as run:
+            with self._run(*self._read(typed), time.perf_counter(), stop) as run:
                 for name in self._looked_for(plain_parameters(parameters), run):
                     names.setdefault(name)
         if names:
-            with self._run(asked[0][0], [], time.perf_counter()):
+            with self._run(asked[0][0], [], time.perf_counter(), stop):
                 self._matcher.prepare(tuple(names))
 
     def _looked_for(self, parameters: Parameters, run: Run) -> Iterator[str]:
@@ -166,17 +169,17 @@ class Engine:
         return sql, tokens
 
     @contextmanager
-    def _run(self, sql: str, tokens: list[Token], started: float) -> Iterator[Run]:
+    def _run(self, sql: str, tokens: list[Token], started: float, stop: Event | None) -> Iterator[Run]:
         """Open a cursor for one statement, within the limits; what stops it is raised as a QueryTimeout."""
         try:
             with (
                 closing(self._tables.of(self._snapshot).cursor()) as cursor,
-                Stopper(cursor, self._limits.seconds) as self._running,
+                Stopper(cursor, self._limits.seconds, stop),
             ):
                 refuse_calls(tokens, sql, partial(self._tables.functions, cursor))
                 yield Run(cursor, sql, tokens, started)
         except (duckdb.InterruptException, QueryStopped) as exc:
-            raise self._stopped(sql, started) from exc
+            raise self._stopped(sql, started, stop) from exc
         except (duckdb.FatalException, duckdb.InternalException) as exc:
             self._tables.drop()  # DuckDB answers nothing more after such an error
             raise readable(exc, sql) from exc
@@ -189,14 +192,6 @@ class Engine:
             if type(exc) is RuntimeError and "interrupted" in str(exc).lower():
                 raise KeyboardInterrupt from exc
             raise
-        finally:
-            self._running = None
-
-    def interrupt(self) -> None:
-        """Stop the query that runs in another thread; it raises QueryTimeout there."""
-        running = self._running
-        if running is not None:
-            running.stop()
 
     def close(self) -> None:
         """Close the connection; the next query opens a new one."""
@@ -207,12 +202,12 @@ class Engine:
         self._tables.leave()
         return self._tables
 
-    def _stopped(self, sql: str, started: float) -> QueryTimeout:
-        seconds = time.perf_counter() - started
+    def _stopped(self, sql: str, started: float, stop: Event | None) -> QueryTimeout:
         limit = self._limits.seconds
-        if limit is not None and seconds >= limit:
+        if limit is not None and not (stop is not None and stop.is_set()):
             return QueryTimeout(f"the query ran past its limit of {limit:g} s and was stopped", sql, None)
-        return QueryTimeout(f"the query was interrupted after {seconds:.1f} s", sql, None)
+        seconds = time.perf_counter() - started
+        return QueryTimeout(f"the query was told to stop, and ended after {seconds:.1f} s", sql, None)
 
     def _rewriter(self, parameters: Parameters, run: Run) -> Rewriter:
         verify = self._by_example.verifier(run)

@@ -1,4 +1,4 @@
-"""A running query and its time limit come in; past the limit, or on request, the query is stopped."""
+"""A running query, its time limit and its event come in; at the first of the two it is stopped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 AGAIN_SECONDS = 0.05
-"""Time between interrupts: DuckDB loses one that arrives between two statements, so it is repeated."""
+"""Time between interrupts: DuckDB loses one that arrives between two statements, so it is repeated.
+
+So often, too, a query that has an event looks whether it has ended, so that no thread waits for ever.
+"""
 
 
 class QueryStopped(Exception):
@@ -26,11 +29,14 @@ class QueryStopped(Exception):
 
 
 class Stopper:
-    """Stops one query: after `seconds` (None for never), or when another thread calls `stop`."""
+    """Stops one query: after `seconds`, when `event` is set (None for neither), or by `stop`."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, seconds: float | None) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, seconds: float | None, event: threading.Event | None
+    ) -> None:
         self._connection = connection
         self._seconds = seconds
+        self._event = event
         self._asked = threading.Event()
         self._done = False
         self._change = threading.Condition()
@@ -39,6 +45,9 @@ class Stopper:
         self._token = _current.set(self)
         if self._seconds is not None:
             self._watch(self._seconds)
+        if self._event is not None:
+            name = "query-stop"
+            threading.Thread(target=self._follow, args=(self._event,), name=name, daemon=True).start()
         return self
 
     def __exit__(
@@ -55,11 +64,16 @@ class Stopper:
 
     def check(self) -> None:
         """Raise QueryStopped if the query was told to stop."""
-        if self._asked.is_set():
+        if self._asked.is_set() or (self._event is not None and self._event.is_set()):
             raise QueryStopped
 
     def _watch(self, seconds: float) -> None:
         threading.Thread(target=self._interrupt, args=(seconds,), name="query-limit", daemon=True).start()
+
+    def _follow(self, event: threading.Event) -> None:
+        while not self._done:
+            if event.wait(AGAIN_SECONDS):
+                self._interrupt(0.0)
 
     def _interrupt(self, seconds: float) -> None:
         with self._change:

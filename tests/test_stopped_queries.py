@@ -1,0 +1,99 @@
+"""A query that another thread tells to stop ends, whatever it is doing; all others go on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from fakes import Thing, thing_picture, write_film
+
+import panorama
+from panorama.errors import QueryTimeout, UsageError
+from panorama.library import Library
+from panorama.query.matching.passes import Passes
+
+ENDLESS = "SELECT count(*) FROM range(100000000000) r(i) WHERE i % 7 = 3"
+RED = "SELECT tracks WHERE entity = 'red'"
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake_proposer: object) -> Iterator[Library]:
+    monkeypatch.chdir(tmp_path)
+    write_film(tmp_path / "a.mp4", [Thing("red", 0, 30)])
+    with panorama.open(tmp_path / "library") as made:
+        made.index(["a.mp4"], model="color-bands")
+        made.register("red", thing_picture("red"))
+        yield made
+
+
+def test_a_query_that_is_stopped_disturbs_no_other(library: Library) -> None:
+    first, second = threading.Event(), threading.Event()
+    with ThreadPoolExecutor(2) as pool:
+        try:
+            one, other = (pool.submit(library.query, ENDLESS, stop=stop) for stop in (first, second))
+            time.sleep(0.3)
+            first.set()
+            with pytest.raises(QueryTimeout, match="told to stop"):
+                one.result(10)
+            assert len(library.query(RED)) > 0
+            assert not other.done()
+        finally:
+            first.set()
+            second.set()
+        with pytest.raises(QueryTimeout, match="told to stop"):
+            other.result(10)
+    assert len(library.query(RED)) > 0
+
+
+def test_a_query_is_stopped_while_it_matches_and_keeps_no_half(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, first = threading.Event(), Passes.first
+
+    def stopped(self: Passes, *given: object) -> object:
+        stop.set()
+        return first(self, *given)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Passes, "first", stopped)
+        with pytest.raises(QueryTimeout, match="told to stop"):
+            library.query(RED, stop=stop)
+    with panorama.open(library.path) as another:
+        found = another.query(RED).fetchall()
+    assert found and library.query(RED).fetchall() == found
+
+
+def test_one_event_ends_all_queries_of_a_call(library: Library) -> None:
+    stop = threading.Event()
+    answers = library.query_each([RED, RED, ENDLESS], stop=stop)
+    assert len(next(answers)) > 0
+    stop.set()
+    with pytest.raises(QueryTimeout, match="told to stop"):
+        next(answers)
+    with pytest.raises(QueryTimeout, match="told to stop"):
+        library.query_many([RED], stop=stop)
+
+
+def test_a_query_past_its_limit_says_so_though_it_could_be_stopped(library: Library) -> None:
+    with pytest.raises(QueryTimeout, match=r"limit of 0\.3 s"):
+        library.query(ENDLESS, limits=panorama.Limits(seconds=0.3), stop=threading.Event())
+
+
+def test_no_thread_waits_for_an_event_after_its_query(library: Library) -> None:
+    stop, before = threading.Event(), threading.active_count()
+    for _ in range(20):
+        library.query("SELECT 1", stop=stop)
+    until = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < until:
+        time.sleep(0.05)
+    assert threading.active_count() <= before
+
+
+def test_what_is_no_event_of_threads_is_refused(library: Library) -> None:
+    with pytest.raises(UsageError, match=r"query\(stop=...\): expected Event of threading"):
+        library.query("SELECT 1", stop=asyncio.Event())  # type: ignore[arg-type]
