@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from panorama.errors import PanoramaError
 from panorama.indexing.settings import EMBED_BATCH
 from panorama.lines import counted, one_line, some
 from panorama.models.base import Embedder
-from panorama.store import EmbeddingsWriter, Exemplar, Snapshot, Store
+from panorama.store import CropBatch, EmbeddingsWriter, Exemplar, Snapshot, Store
 from panorama.store.files.schema import segment_of
 from panorama.store.vectors.vector_table import VectorTable
 
@@ -124,22 +124,9 @@ def embed_stored_crops(
         for crops in store.read_crops(None, segments, EMBED_BATCH, damaged.append):
             # Looked up: `np.isin` would go through all crops of the library for each batch.
             need = {e: tables[e].rows_of(crops.crop_ids) < 0 for e in writers.exits}
-            some = np.logical_or.reduce(list(need.values()))
-            if not some.any():
-                continue
-            wait()
-            read = {row: reader.read(crops, row) for row in np.flatnonzero(some).tolist()}
-            pictures = [picture for picture in read.values() if picture is not None]
-            some[[row for row, picture in read.items() if picture is None]] = False
-            if not pictures:
-                continue
-            need = {e: pick & some for e, pick in need.items()}
-            vectors = embedder.embed_to(pictures, max(e for e, pick in need.items() if pick.any()))
-            for exit_number, pick in need.items():
-                if pick.any():
-                    at_exit = vectors[exit_number - 1][pick[some]]
-                    writers.add(exit_number, crops.crop_ids[pick], crops.track_ids[pick], at_exit)
-            waiting += len(pictures)
+            if any(lacks.any() for lacks in need.values()):
+                wait()
+                waiting += _embed(crops, need, embedder, reader, writers)
             if waiting >= KEPT_CROPS:
                 done += writers.commit()
                 waiting = 0
@@ -151,6 +138,29 @@ def embed_stored_crops(
             raise error
         on_damage(error)
     return done
+
+
+def _embed(
+    crops: CropBatch,
+    need: Mapping[int, NDArray[np.bool_]],
+    embedder: Embedder,
+    reader: CropReader,
+    writers: _Writers,
+) -> int:
+    """Embed those of some crops that `need` vectors, (N,) by exit; returns how many of them could be read."""
+    wanted = np.logical_or.reduce(list(need.values()))
+    read = {row: reader.read(crops, row) for row in np.flatnonzero(wanted).tolist()}
+    pictures = [picture for picture in read.values() if picture is not None]
+    wanted[[row for row, picture in read.items() if picture is None]] = False
+    if not pictures:
+        return 0
+    gets = {e: lacks & wanted for e, lacks in need.items()}
+    vectors = embedder.embed_to(pictures, max(e for e, rows in gets.items() if rows.any()))
+    for exit_number, rows in gets.items():
+        if rows.any():
+            at_exit = vectors[exit_number - 1][rows[wanted]]
+            writers.add(exit_number, crops.crop_ids[rows], crops.track_ids[rows], at_exit)
+    return len(pictures)
 
 
 class _Writers:
