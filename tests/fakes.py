@@ -16,6 +16,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+import panorama
 from panorama.models.base import Image, Proposer
 from panorama.regions import Regions
 
@@ -231,3 +232,13 @@ def write_street(path: Path, frames: Sequence[NDArray[np.uint8]], rate: int = 10
             container.mux(stream.encode(av.VideoFrame.from_ndarray(grey)))
         container.mux(stream.encode(None))
     return path
+
+
+@contextmanager
+def library_of_red(folder: Path) -> Iterator[panorama.Library]:
+    """A library, open, of one film in a folder in which a red thing is seen, registered as 'red'."""
+    write_film(folder / "a.mp4", [Thing("red", 0, 30)])
+    with panorama.open(folder / "library") as made:
+        made.index([folder / "a.mp4"], model="color-bands")
+        made.register("red", thing_picture("red"))
+        yield made

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from fakes import Thing, thing_picture, write_film
+from fakes import Thing, library_of_red, thing_picture, write_film
 
 import panorama
 from panorama.answering.answerer import Answering
@@ -27,10 +27,7 @@ RED = "SELECT frames WHERE entity = 'red'"
 @pytest.fixture
 def library(tmp_path, monkeypatch, fake_proposer):
     monkeypatch.chdir(tmp_path)
-    write_film(tmp_path / "a.mp4", [Thing("red", 0, 30)])
-    with panorama.open(tmp_path / "library") as made:
-        made.index(["a.mp4"], model="color-bands")
-        made.register("red", thing_picture("red"))
+    with library_of_red(tmp_path) as made:
         yield made
 
 

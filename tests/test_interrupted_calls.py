@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 import pytest
 from fakes import Thing, thing_picture, write_film
@@ -51,6 +51,34 @@ def interruptions(call: Callable[[], object], module: str) -> Iterator[KeyboardI
             return  # it was over before
         finally:
             sys.setprofile(None)
+
+
+def called_amid(call: Callable[[], object], callers: set[CodeType]) -> list[str]:
+    """Make a call again and again, with Ctrl-C at the first function that some code calls, the second ...
+
+    Returns the functions, each of which a KeyboardInterrupt came out of.
+    """
+    found: list[str] = []
+    for number in itertools.count(1):
+        left = [number]
+
+        def signalled(frame: FrameType, event: str, _: object, left: list[int] = left) -> None:
+            if event == "call" and frame.f_back and frame.f_back.f_code in callers:
+                left[0] -= 1
+                if not left[0]:
+                    found.append(frame.f_code.co_name)
+                    signal.raise_signal(signal.SIGINT)
+
+        sys.setprofile(signalled)
+        try:
+            call()
+        except KeyboardInterrupt:
+            continue
+        finally:
+            sys.setprofile(None)
+        assert left[0] > 0, f"Ctrl-C number {number} was lost"
+        break
+    return found
 
 
 def is_free(catalog: Path) -> bool:
@@ -130,27 +158,12 @@ def test_an_index_that_was_interrupted_leaves_queries_what_they_need(library):
 def test_ctrl_c_while_a_library_connects_is_one(library, ask):
     """It was an InvalidInputException that named KeyboardInterrupt: DuckDB copies tables of the catalog."""
     sql = "SELECT count(*) FROM videos"
-    inside, asking = set[str](), {lent.__wrapped__.__code__, relations._copy_table.__code__}
-    for number in itertools.count(1):
-        left = [number]
 
-        def signalled(frame: FrameType, event: str, _: object, left: list[int] = left) -> None:
-            if event == "call" and frame.f_back and frame.f_back.f_code in asking:
-                left[0] -= 1
-                if not left[0]:
-                    inside.add(frame.f_code.co_name)
-                    signal.raise_signal(signal.SIGINT)
-
+    def anew() -> None:
         library._forget_answers()
-        sys.setprofile(signalled)
-        try:
-            ask(library, sql)
-        except KeyboardInterrupt:
-            continue
-        finally:
-            sys.setprofile(None)
-        assert left[0] > 0, f"Ctrl-C number {number} was lost"
-        break
+        ask(library, sql)
+
+    inside = called_amid(anew, {lent.__wrapped__.__code__, relations._copy_table.__code__})
     assert "rows" in inside, "DuckDB asked no table for its rows"
     assert library.query(sql).fetchall() == [(1,)]
 
@@ -160,25 +173,8 @@ def test_ctrl_c_while_duckdb_reads_what_a_statement_is_handed_is_one(library):
     library.register("red", thing_picture("red"))
     sql = "SELECT frames WHERE entity = 'red' AND score >= 0"
     assert len(library.query(sql)) == 10
-    for number in itertools.count(1):
-        left = [number]
-
-        def signalled(frame: FrameType, event: str, _: object, left: list[int] = left) -> None:
-            if event == "call" and frame.f_back and frame.f_back.f_code is Engine._execute.__code__:
-                left[0] -= 1
-                if not left[0]:
-                    signal.raise_signal(signal.SIGINT)
-
-        sys.setprofile(signalled)
-        try:
-            library.query(sql)
-        except KeyboardInterrupt:
-            continue
-        finally:
-            sys.setprofile(None)
-        assert left[0] > 0, f"Ctrl-C number {number} was lost"
-        break
-    assert number > 5 and len(library.query(sql)) == 10
+    inside = called_amid(lambda: library.query(sql), {Engine._execute.__code__})
+    assert len(inside) >= 5 and len(library.query(sql)) == 10
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

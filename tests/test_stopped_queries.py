@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from fakes import Thing, thing_picture, write_film
+from fakes import library_of_red
 
 import panorama
 from panorama.errors import QueryTimeout, UsageError
@@ -24,10 +24,7 @@ RED = "SELECT tracks WHERE entity = 'red'"
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake_proposer: object) -> Iterator[Library]:
     monkeypatch.chdir(tmp_path)
-    write_film(tmp_path / "a.mp4", [Thing("red", 0, 30)])
-    with panorama.open(tmp_path / "library") as made:
-        made.index(["a.mp4"], model="color-bands")
-        made.register("red", thing_picture("red"))
+    with library_of_red(tmp_path) as made:
         yield made
 
 

@@ -22,11 +22,11 @@ from panorama.album.given_pictures import (
     small_ones,
 )
 from panorama.album.whole_pictures import (
-    SHOWN,
     Doubt,
     Told,
     far_larger,
     numbered,
+    shortened,
     still_whole,
     whole_pictures,
     whole_pixels,
@@ -35,7 +35,6 @@ from panorama.arguments import Box
 from panorama.commands import command_of
 from panorama.crops import cut, decode_picture, encode_jpeg
 from panorama.errors import BadBox, BadImage, UsageError
-from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
 from panorama.regions import parse_box
 from panorama.store import NewExemplar, SeenAt, Store
@@ -159,8 +158,7 @@ def cut_out(pictures: Sequence[Picture], proposer: Proposer) -> tuple[list[Pictu
         )
         told.append(Doubt(len(found), said))
         found.append(part)
-    more = len(told) - SHOWN
-    return found, (*told[:SHOWN], f"and out of {counted(more, 'more picture')}") if more > 0 else tuple(told)
+    return found, shortened(told, "and out of {}")
 
 
 def passed_over_in_album(album: Path, entity: str) -> tuple[str, ...]:

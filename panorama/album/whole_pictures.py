@@ -69,8 +69,13 @@ def whole_pictures(pictures: Sequence[Picture], finder: Callable[[], Proposer]) 
                 told.append(Doubt(i, _said(pictures[i], *part)))
     except ModelError as exc:  # nobody asked for it: registering does without
         told.append(f"whether the examples show more than the entity was not looked at: {exc}")
+    return shortened(told, "and {} like that")
+
+
+def shortened(told: Sequence[Told], rest: str) -> tuple[Told, ...]:
+    """The first remarks; if there are more, `rest` tells of how many pictures these are."""
     more = len(told) - SHOWN
-    return (*told[:SHOWN], f"and {counted(more, 'more picture')} like that") if more > 0 else tuple(told)
+    return (*told[:SHOWN], rest.format(counted(more, "more picture"))) if more > 0 else tuple(told)
 
 
 def main_part(regions: Regions, size: tuple[int, int]) -> tuple[Corners, float] | None:
