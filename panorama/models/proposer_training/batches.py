@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from panorama.models.device import CPU, send
 from panorama.models.interrupts import interrupts_delayed
+from panorama.models.proposer_training.allocator import keep_freed_memory
 from panorama.models.proposer_training.compose import compose
 from panorama.models.proposer_training.plan import batch_at, last_step, phase_at
 from panorama.models.proposer_training.sources import open_store
@@ -48,6 +49,7 @@ class Batches(Dataset[dict[str, Any]]):
     def _open(self) -> None:
         """Map the store and load the teacher, in the loader's own process."""
         cv2.setNumThreads(1)
+        keep_freed_memory()
         self.store = open_store(self.data, self.cache, self.recipe["store"], print)
         if self.answered:
             self.teacher = Teacher(self.data / TEACHER)

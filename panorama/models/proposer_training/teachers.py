@@ -23,6 +23,9 @@ PYRAMID_TAPS = (("input.631", "input.663"), ("input.703", "input.735"), ("input.
 TAPS = (*PREDICTIONS, *TRUNK_TAPS, *(name for pair in PYRAMID_TAPS for name in pair))
 """All of these names."""
 
+PIECE = 8
+"""Pictures that the teacher sees at once: its maps of many do not fit into a core's cache."""
+
 TAP_WIDTHS = (64, 128, 256, 128, 128, 128)
 """Channels of the six feature maps in `Answer.features`."""
 
@@ -88,6 +91,14 @@ class Teacher:
 
     def __call__(self, images: NDArray[np.uint8]) -> Answer:
         """The teacher's answer for (B, H, W, 3) uint8 RGB."""
+        pieces = [self._answer(images[i : i + PIECE]) for i in range(0, len(images), PIECE)]
+        return Answer(
+            np.concatenate([piece.scores for piece in pieces]),
+            np.concatenate([piece.boxes for piece in pieces]),
+            [np.concatenate(maps) for maps in zip(*(piece.features for piece in pieces), strict=True)],
+        )
+
+    def _answer(self, images: NDArray[np.uint8]) -> Answer:
         bgr = np.ascontiguousarray(images[..., ::-1].transpose(0, 3, 1, 2), np.float32)
         found = dict(zip(TAPS, self._session.run(None, {"images": bgr}), strict=True))
         levels = zip((found[name] for name in PREDICTIONS), STRIDES, strict=True)

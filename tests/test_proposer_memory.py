@@ -1,0 +1,83 @@
+"""How a training of the proposer uses memory: freed blocks, pieces for the teacher, passes over maps."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fakes import shapes_on_noise
+
+from panorama.models.proposer_training.allocator import keep_freed_memory
+from panorama.models.proposer_training.batches import TEACHER
+from panorama.models.proposer_training.parts import difference
+from panorama.models.proposer_training.teachers import PIECE, Teacher
+
+FAULTS = """
+import resource, sys
+from panorama.models.proposer_training.allocator import keep_freed_memory
+if sys.argv[1] == "kept" and not keep_freed_memory():
+    raise SystemExit("this system can keep it and did not")
+bytearray(80_000_000)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(5):
+    bytearray(80_000_000)[::4096] = bytes(19532)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def faults(how: str) -> int:
+    """Pages that the system filled for five blocks of 80 MB, one freed before the next."""
+    made = subprocess.run(
+        [sys.executable, "-c", FAULTS, how], capture_output=True, text=True, check=True, timeout=120
+    )
+    return int(made.stdout)
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallopt"),
+    reason="the allocator is not glibc's",
+)
+def test_freed_memory_is_used_again() -> None:
+    assert faults("kept") * 20 < faults("as it is")
+
+
+def test_another_allocator_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    assert not keep_freed_memory()
+
+
+@pytest.mark.footage
+def test_the_teacher_says_of_many_pictures_what_it_says_of_each(footage: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="the teacher needs panorama-video[teachers]")
+    pictures = np.stack([shapes_on_noise(seed, 96, 128)[0] for seed in range(PIECE + 1)])
+    teacher = Teacher(footage / TEACHER)
+    whole, each = teacher(pictures), [teacher(pictures[i : i + 1]) for i in range(len(pictures))]
+    np.testing.assert_allclose(whole.scores, np.concatenate([one.scores for one in each]), atol=1e-5)
+    np.testing.assert_allclose(whole.boxes, np.concatenate([one.boxes for one in each]), atol=1e-2)
+    for maps, alone in zip(whole.features, zip(*(one.features for one in each), strict=True), strict=True):
+        np.testing.assert_allclose(maps, np.concatenate(alone), atol=1e-2)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_the_difference_of_maps_and_its_gradient_are_those_of_the_formula(kind: torch.dtype) -> None:
+    torch.manual_seed(0)
+    mine, wanted, weight = torch.randn(3, 8, 5, 7).to(kind), torch.randn(3, 8, 5, 7), torch.rand(3, 1, 5, 7)
+    values, slopes = [], []
+    for how in (difference, by_formula):
+        given = mine.clone().requires_grad_()
+        values.append(how(given, wanted, weight))
+        (3 * values[-1]).backward()
+        slopes.append(given.grad)
+    torch.testing.assert_close(*values)
+    torch.testing.assert_close(*slopes)
+    assert slopes[0] is not None and slopes[0].dtype == kind
+
+
+def by_formula(mine: torch.Tensor, wanted: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    squared = (mine.float() - wanted).square().mean(1, keepdim=True)
+    return (squared * weight).sum() / weight.sum()
