@@ -40,7 +40,7 @@ def faults(how: str) -> int:
 
 @pytest.mark.skipif(
     sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallopt"),
-    reason="the allocator is not glibc's",
+    reason="not glibc",
 )
 def test_freed_memory_is_used_again() -> None:
     assert faults("kept") * 20 < faults("as it is")
