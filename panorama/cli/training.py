@@ -79,9 +79,11 @@ def train_command(
     Exit status: 0 a model was written; 1 error; 2 usage; 3 the data did not measurably help, no model was
     written.
     """
+    from panorama.models.training.own_process import set_up_process
     from panorama.own_training import OwnData, fine_tune
     from panorama.training import TrainingOptions, train_recipe
 
+    set_up_process()
     options = TrainingOptions(resume, device, steps, seed, minutes, threads)
     own = OwnData(tuple(map(Path, videos)), tuple(map(Path, folders)), query)
     if recipe is not None:

@@ -14,6 +14,7 @@ from panorama.models.proposer import load_proposer
 from panorama.models.proposer_training.evaluate import report
 from panorama.models.proposer_training.export import export_model, measure_ranges
 from panorama.models.proposer_training.loop import train
+from panorama.models.training.own_process import keep_freed_memory
 from panorama.models.weights import MODEL, RECIPE, read_recipe
 
 
@@ -47,6 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         if not asked.judge:
             if not asked.resume:
                 refuse_trained(asked.out)
+            keep_freed_memory()
             plan, text = read_recipe(recipe), recipe.read_text(encoding="utf-8")
             with training_in(asked.out, _say):
                 train(plan, asked.data, asked.out, asked.resume, asked.start, asked.device, _say)

@@ -14,12 +14,12 @@ from torch.utils.data import DataLoader, Dataset
 
 from panorama.models.device import CPU, send
 from panorama.models.interrupts import interrupts_delayed
-from panorama.models.proposer_training.allocator import keep_freed_memory
 from panorama.models.proposer_training.compose import compose
 from panorama.models.proposer_training.plan import batch_at, last_step, phase_at
 from panorama.models.proposer_training.sources import open_store
 from panorama.models.proposer_training.teacher_graph import GraphTeacher
 from panorama.models.proposer_training.teachers import Teacher
+from panorama.models.training.own_process import keep_freed_memory
 from panorama.threads import cores_here
 
 TEACHER = Path("teachers") / "yolox_nano.onnx"

@@ -16,7 +16,6 @@ from panorama.models.device import CPU, choose_device
 from panorama.models.interrupts import CHECKPOINT
 from panorama.models.precision import mixed
 from panorama.models.proposer_net import grid, prepare
-from panorama.models.proposer_training.allocator import keep_freed_memory
 from panorama.models.proposer_training.batches import load
 from panorama.models.proposer_training.parts import alone, match_loss
 from panorama.models.proposer_training.plan import batch_at, check_plan, last_step, phase_at, share_at
@@ -126,7 +125,6 @@ def train(
     training, place = recipe["training"], choose_device(device)
     out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(training["threads"])
-    keep_freed_memory()
     if resume and not (out / CHECKPOINT).is_file():
         raise ModelError(f"nothing to resume: {out} holds no {CHECKPOINT}")
     run = start(recipe, place)

@@ -1,8 +1,9 @@
-"""How a training of the proposer uses memory: freed blocks, pieces for the teacher, passes over maps."""
+"""What a training of the proposer costs: freed memory, waiting threads, pieces for the teacher, passes."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,14 +13,29 @@ import pytest
 import torch
 from fakes import shapes_on_noise
 
-from panorama.models.proposer_training.allocator import keep_freed_memory
+from panorama.content import content_dir
 from panorama.models.proposer_training.batches import TEACHER
 from panorama.models.proposer_training.parts import difference
 from panorama.models.proposer_training.teachers import PIECE, Teacher
+from panorama.models.training.own_process import keep_freed_memory
+
+WAITING = """
+import os, sys
+
+class Seen:
+    def find_spec(self, name, path, target=None):
+        if name == "torch":
+            print(os.environ["OMP_WAIT_POLICY"], flush=True)
+            os._exit(0)
+
+sys.meta_path.insert(0, Seen())
+from panorama.__main__ import main
+main()
+"""
 
 FAULTS = """
 import resource, sys
-from panorama.models.proposer_training.allocator import keep_freed_memory
+from panorama.models.training.own_process import keep_freed_memory
 if sys.argv[1] == "kept" and not keep_freed_memory():
     raise SystemExit("this system can keep it and did not")
 bytearray(80_000_000)
@@ -44,6 +60,31 @@ def faults(how: str) -> int:
 )
 def test_freed_memory_is_used_again() -> None:
     assert faults("kept") * 20 < faults("as it is")
+
+
+@pytest.mark.parametrize(("given", "taken"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")])
+def test_threads_sleep_while_they_wait(tmp_path: Path, given: dict[str, str], taken: str) -> None:
+    """What OpenMP reads is set before torch brings it, and what the caller has set stays."""
+    recipe = str(content_dir("embeddings") / "proposer" / "recipe.toml")
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"} | given
+    made = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            WAITING,
+            "train",
+            recipe,
+            "--data",
+            f"x={tmp_path}",
+            "--out",
+            str(tmp_path / "o"),
+        ],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+    )
+    assert (made.stdout.strip(), made.stderr) == (taken, "")
 
 
 def test_another_allocator_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
