@@ -67,7 +67,9 @@ def test_ctrl_c_ends_a_query_at_once_with_one_line(library, sql):
 @pytest.mark.parametrize("sql", [ENDLESS, DEAF])
 def test_a_query_past_its_time_ends_whatever_it_is_doing(library, sql):
     status, err = ended(started(library, sql, "--timeout", "0.5"), 10)
-    assert (status, err.strip()) == (1, "QueryTimeout: the query ran past its limit of 0.5 s and was stopped")
+    told = "QueryTimeout: the query ran past its limit of 0.5 s and was stopped"
+    next_step = "allow it more time, or narrow it by video, camera or time"
+    assert (status, err.strip()) == (1, f"{told}; {next_step}")
 
 
 MANY = "SELECT i, repeat('x', 50) AS text FROM range(3000000) r(i)"

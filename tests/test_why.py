@@ -254,6 +254,13 @@ def test_what_is_not_there_is_told_with_what_is(library):
         library.why("red", track_id=77)
     with pytest.raises(UsageError, match="no crop 77"):
         library.why("red", crop_id=77)
+    track_id = track(library, "blue", "two.mp4")
+    ((crop_id,),) = library.query("SELECT min(crop_id) FROM crops WHERE track_id = ?", [track_id]).fetchall()
+    for named in ({"track_id": track_id}, {"crop_id": crop_id}):
+        with pytest.raises(
+            UsageError, match=rf"^track {track_id} is of two\.mp4, not of one\.mp4: name that"
+        ):
+            library.why("blue", "one.mp4", **named)
     for wrong in ({}, {"frame": 3}, {"track_id": 1, "crop_id": 1}, {"video": "one.mp4"}):
         with pytest.raises(UsageError):
             library.why("red", **wrong)

@@ -18,6 +18,7 @@ from typing import TypeVar
 from panorama.cli.memory import soft_bound, want_of_memory
 from panorama.errors import QueryTimeout
 from panorama.query.handed.relations import Limits
+from panorama.query.stopping import past_limit
 from panorama.stopping import STOPPING
 
 T = TypeVar("T")
@@ -145,7 +146,7 @@ def written(left: Left, write: Callable[[], T]) -> T:
 
 
 def _past(left: Left) -> QueryTimeout:
-    return QueryTimeout(f"the query ran past its limit of {left.seconds:g} s while its answer was written")
+    return QueryTimeout(past_limit(left.seconds, "while its answer was written"))
 
 
 def _on_signal(reading: int, done: threading.Event) -> None:
@@ -157,7 +158,7 @@ def _on_signal(reading: int, done: threading.Event) -> None:
 
 def _on_time(seconds: float, done: threading.Event) -> None:
     if not done.wait(seconds + GRACE_SECONDS):
-        _leave(f"QueryTimeout: the query ran past its limit of {seconds:g} s and was stopped", FAILED)
+        _leave(f"QueryTimeout: {past_limit(seconds)}", FAILED)
 
 
 def _leave(message: str, status: int) -> None:

@@ -33,7 +33,7 @@ from panorama.query.run import Run
 from panorama.query.sql.plain import plain_entities
 from panorama.query.sql.rewrite import Rewriter
 from panorama.query.sql.rewritten import Rewritten
-from panorama.query.stopping import QueryStopped, Stopper, check_stopped, signals_stop
+from panorama.query.stopping import QueryStopped, Stopper, check_stopped, past_limit, signals_stop
 from panorama.query.text.calls import refuse_calls
 from panorama.query.text.extensions import find_extensions
 from panorama.query.text.guard import check_single_select, readable, refuse_by_name
@@ -205,7 +205,7 @@ class Engine:
     def _stopped(self, sql: str, started: float, stop: Event | None) -> QueryTimeout:
         limit = self._limits.seconds
         if limit is not None and not (stop is not None and stop.is_set()):
-            return QueryTimeout(f"the query ran past its limit of {limit:g} s and was stopped", sql, None)
+            return QueryTimeout(past_limit(limit), sql, None)
         seconds = time.perf_counter() - started
         return QueryTimeout(f"the query was told to stop, and ended after {seconds:.1f} s", sql, None)
 

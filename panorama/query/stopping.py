@@ -24,6 +24,12 @@ So often, too, a query that has an event looks whether it has ended, so that no 
 """
 
 
+def past_limit(seconds: float, how: str = "and was stopped") -> str:
+    """What a query that took longer than its limit is told, with the next step."""
+    next_step = "allow it more time, or narrow it by video, camera or time"
+    return f"the query ran past its limit of {seconds:g} s {how}; {next_step}"
+
+
 class QueryStopped(Exception):
     """The query was stopped while it was not inside DuckDB; never leaves the engine."""
 

@@ -131,12 +131,11 @@ def _one(library: Library, sql: str, values: Sequence[Any], missing: str) -> tup
 def _tracks_at(library: Library, place: Place) -> list[int]:
     """Ids of the tracks at a place, at least one."""
     if place.track_id is not None:
-        track_id = id_seen(library, "track", place.track_id)
-        _one(library, _TRACK, [track_id, place.video], f"no track {track_id}")
-        return [track_id]
+        return [_seen_in(library, id_seen(library, "track", place.track_id), place.video)]
     if place.crop_id is not None:
         crop_id = id_seen(library, "crop", place.crop_id)
-        return [int(_one(library, _OF_CROP, [crop_id], f"no crop {crop_id}")[0])]
+        track_id = int(_one(library, _OF_CROP, [crop_id], f"no crop {crop_id}")[0])
+        return [_seen_in(library, track_id, place.video)]
     at: float | None = place.frame
     sql, near, where = _AT_FRAME, _NEAR_FRAME, f"frame {at}"
     if place.seconds is not None:
@@ -147,6 +146,14 @@ def _tracks_at(library: Library, place: Place) -> list[int]:
         there = f"the nearest one lasts from {nearest[0][0]}" if nearest else "it has none"
         raise UsageError(f"no track of {place.video} covers {where}; {there}")
     return [int(row[0]) for row in rows]
+
+
+def _seen_in(library: Library, track_id: int, video: str | None) -> int:
+    """The track, if it is of this video, or of any if that is None."""
+    of, *_ = _one(library, _TRACK, [track_id, None], f"no track {track_id}")
+    if video is not None and not library.query(_TRACK, [track_id, video]).fetchall():
+        raise UsageError(f"track {track_id} is of {of}, not of {video}: name that video, or none")
+    return track_id
 
 
 class _Account:
