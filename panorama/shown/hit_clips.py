@@ -8,8 +8,9 @@ import math
 import os
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from panorama.errors import LibraryWriteError, UnknownVideo, UsageError, VideoError
@@ -70,30 +71,46 @@ def _clips(hits: Sequence[Hit], paths: Mapping[str, str], folder: Path, tracks: 
 
     report = Drawn()
     cuttable, report.failed = sifted(hits, Hit.uncuttable)
-    taken: set[str] = set()
     videos = set(paths.values())
     alarms = {} if tracks is None or not cuttable else tracks.alarms(hit.video for hit in cuttable)
     with closing(_Opened()) as opened:
-        for (video, entity), stretches in _stretches(cuttable, alarms).items():
-            for stretch in stretches:
-                first, last = stretch[0].time_seconds, max(h.last_seconds for h in stretch)
-                begins, ends = _alarm_around(first, last, alarms.get(video, ()))
-                start = max(0.0, begins, first - CLIP_MARGIN_SECONDS)
-                stop = min(ends, last + CLIP_MARGIN_SECONDS)
-                name = _clip_name(video, entity, start, taken)
-                try:
-                    check_output(folder / name, (".mp4",), what="a clip", videos=videos)
-                    reader = opened.at(file_of_hit(video, paths))
-                    boxes = _boxes_of(stretch, tracks)
-                    known = tracks.stamps((video, frame) for frame in boxes) if tracks is not None else {}
-                    stamps = {frame: pts for (_, frame), pts in known.items()}
-                    write_clip(reader, start, stop, folder / name, boxes=boxes, stamps=stamps)
-                except (UnknownVideo, UsageError, VideoError) as exc:
-                    report.failed.append(f"{name}: {exc}")
-                    report.unread += isinstance(exc, VideoError)
-                else:
-                    report.drawn += 1
+        for clip in _planned(cuttable, alarms):
+            try:
+                check_output(folder / clip.name, (".mp4",), what="a clip", videos=videos)
+                reader = opened.at(file_of_hit(clip.video, paths))
+                boxes = _boxes_of(clip.hits, tracks)
+                known = tracks.stamps((clip.video, frame) for frame in boxes) if tracks is not None else {}
+                stamps = {frame: pts for (_, frame), pts in known.items()}
+                write_clip(reader, clip.start, clip.stop, folder / clip.name, boxes=boxes, stamps=stamps)
+            except (UnknownVideo, UsageError, VideoError) as exc:
+                report.failed.append(f"{clip.name}: {exc}")
+                report.unread += isinstance(exc, VideoError)
+            else:
+                report.drawn += 1
     return report
+
+
+@dataclass(frozen=True, slots=True)
+class _Clip:
+    """A clip to write: the seconds of its video that it shows, and the hits in them."""
+
+    video: str
+    name: str
+    start: float
+    stop: float
+    hits: Sequence[Hit]
+
+
+def _planned(hits: Sequence[Hit], alarms: Mapping[str, Sequence[float]]) -> Iterator[_Clip]:
+    """One clip for each stretch of hits."""
+    taken: set[str] = set()
+    for (video, entity), stretches in _stretches(hits, alarms).items():
+        for stretch in stretches:
+            first, last = stretch[0].time_seconds, max(h.last_seconds for h in stretch)
+            begins, ends = _alarm_around(first, last, alarms.get(video, ()))
+            start = max(0.0, begins, first - CLIP_MARGIN_SECONDS)
+            stop = min(ends, last + CLIP_MARGIN_SECONDS)
+            yield _Clip(video, _clip_name(video, entity, start, taken), start, stop, stretch)
 
 
 class _Opened:
