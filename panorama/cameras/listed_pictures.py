@@ -51,10 +51,9 @@ def picture_place(given: str, listed: pa.Table, query: Query) -> FramePlace | No
         (video,) = names_of([str(path.parent)], listed)
     except UnknownVideo:
         return None
-    name = os.fsencode(path.name).decode(errors="replace")
-    for written in dict.fromkeys((name, composed(name))):
-        for frame, seconds in query(_OF_PICTURE, [video, written]):
-            return FramePlace(video, int(frame), float(seconds))
+    name = composed(os.fsencode(path.name).decode(errors="replace"))
+    for frame, seconds in query(_OF_PICTURE, [video, name]):
+        return FramePlace(video, int(frame), float(seconds))
     raise UsageError(
         f"no picture {path.name!r} was indexed in {video}; SELECT video, picture FROM frames lists them"
     )

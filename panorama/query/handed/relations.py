@@ -186,12 +186,14 @@ STORED_COLUMNS = {
     "pictures": {"segment": "INTEGER", "frame": "BIGINT", "picture": "VARCHAR"},
 }
 
+# A Mac writes names of files with letters and accents apart; statements, and names of videos, are composed.
+_PICTURE = "nfc_normalize(n.picture)"
 _VIEWS = (
     "CREATE VIEW videos AS SELECT video, uri, camera, duration, width, height, frames, start_clock,"
     " time_zone, start_utc, indexed_at FROM _panorama.videos",
     "CREATE VIEW entities AS SELECT entity, exemplars, negatives, category FROM _panorama.entities",
     "CREATE VIEW _panorama.named_pictures AS"
-    " SELECT v.video AS _video, n.frame AS _frame, n.picture AS _picture"
+    f" SELECT v.video AS _video, n.frame AS _frame, {_PICTURE} AS _picture"
     " FROM _panorama.pictures n JOIN _panorama.videos v ON v.segment = n.segment",
 )
 # The joins drop rows of segments that belong to no video any more; files may still hold such rows.
@@ -218,7 +220,7 @@ _FRAMES = (
     "f.time",
 )
 _FRAMES_WITH_PICTURES = (
-    "v.video, f.frame, f.time, f.pts, n.picture",
+    f"v.video, f.frame, f.time, f.pts, {_PICTURE} AS picture",
     f"{_FRAMES[1]} LEFT JOIN _panorama.pictures n ON n.segment = f.segment AND n.frame = f.frame",
     "f.time",
 )
