@@ -40,6 +40,19 @@ def test_folder_is_searched_below_and_sorted(tmp_path: Path) -> None:
     assert {v.root for v in found.videos} == {tmp_path}
 
 
+@pytest.mark.parametrize("pattern", ["*", "**/*.mp4", "ca?d/*/*.mp4"])
+def test_a_pattern_takes_hidden_files_only_where_it_begins_with_a_dot_itself(
+    tmp_path: Path, pattern: str
+) -> None:
+    """What lay in the trash of a card, and a Mac's notes beside each file, were indexed."""
+    for name in ("card/clips/a.mp4", "card/clips/._a.mp4", ".Trashes/501/b.mp4", "card/.Trash/c.mp4"):
+        touch(tmp_path / name)
+    assert [v.path for v in find_videos([tmp_path / pattern]).videos] == [tmp_path / "card/clips/a.mp4"]
+    assert names([tmp_path / ".Tr*"]) == ["501/b.mp4"]
+    assert names([tmp_path / ".Trashes" / "*"]) == ["b.mp4"]
+    assert names([tmp_path / "*" / "clips" / ".*"]) == ["._a.mp4"]
+
+
 def test_files_of_studios_phones_and_recorders_are_videos(tmp_path: Path) -> None:
     names = ["a.mxf", "b.dv", "c.asf", "d.3g2", "e.f4v", "f.rm", "g.y4m", "h.IVF", "i.obu", "j.m2p"]
     for name in names:

@@ -7,6 +7,7 @@ import re
 import stat
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
 from pathlib import Path, PurePath
 
 from panorama.errors import VideoOpenError
@@ -138,13 +139,21 @@ def _through_link(video: FoundVideo) -> bool:
 
 
 def _expand(path: Path) -> list[Path]:
-    """The path itself if it exists or is a link, else its matches as a glob."""
+    """The path itself if it exists or is a link, else its matches as a glob.
+
+    As in a shell, a name that begins with a dot is matched only by a part that begins with a dot itself.
+    """
     if not is_gone(path) or path.is_symlink():
         return [path]
     if not glob.has_magic(str(path)):
         return []
-    anchor = Path(path.anchor)
-    return sorted(anchor.glob(str(path.relative_to(anchor))))
+    anchor, dotted = Path(path.anchor), [part for part in path.parts if part.startswith(".")]
+    # Not glob.glob: its ** follows links upwards.
+    return sorted(
+        match
+        for match in anchor.glob(str(path.relative_to(anchor)))
+        if all(any(fnmatch(name, part) for part in dotted) for name in match.parts if name.startswith("."))
+    )
 
 
 def _why(path: Path | str, exc: OSError) -> str:
