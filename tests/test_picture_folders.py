@@ -26,6 +26,7 @@ from panorama.pictures.picture_size import is_plain, upright_size
 from panorama.store import Store
 from panorama.video import find_videos, open_video
 from panorama.video.find import is_picture_video
+from panorama.video.marks import FileMark
 from panorama.video.pictures import picture_names, picture_states, pictures_in, read_unscaled
 
 NORTH = ["north", "IMG_0004.mp4"]
@@ -382,6 +383,18 @@ def test_what_is_no_picture_hides_no_heic_of_its_name(tmp_path: Path) -> None:
     assert [path.name for path in pictures_in(tmp_path)] == read
     assert sorted(picture_names(tmp_path)) == read
     assert [os.fsdecode(name) for name, *_ in picture_states(tmp_path)] == read
+
+
+def test_numbers_with_and_without_zeros_before_them_have_one_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They came as the drive listed them, so a copy of the folder was another video."""
+    for name in ("2.jpg", "1.jpg", "001.jpg", "01.jpg"):
+        (tmp_path / name).write_bytes(b"x")
+    listed = sorted(picture_names(tmp_path), reverse=True)
+    monkeypatch.setattr("panorama.video.pictures.picture_names", lambda folder: listed)
+    assert [path.name for path in pictures_in(tmp_path)] == ["001.jpg", "01.jpg", "1.jpg", "2.jpg"]
+    assert FileMark.of(tmp_path).in_order() == pictures_in(tmp_path)
 
 
 def test_a_folder_named_like_a_picture_is_none_of_a_folders_pictures(tmp_path: Path) -> None:

@@ -55,11 +55,12 @@ LEAST_LEVELLED = 8
 
 
 def pictures_in(folder: Path) -> list[Path]:
-    """The pictures of a folder in natural order, without hidden files.
+    """The pictures of a folder in natural order, without hidden files; of 1.jpg and 01.jpg, 01.jpg is first.
 
     A dead link is included, so that it is reported as a picture that cannot be read.
     """
-    return sorted((folder / name for name in picture_names(folder)), key=lambda path: natural_key(path.name))
+    names = sorted(picture_names(folder), key=lambda name: (natural_key(name), os.fsencode(name)))
+    return [folder / name for name in names]
 
 
 def picture_states(folder: Path) -> list[tuple[bytes, int, int]]:
