@@ -294,6 +294,25 @@ def test_the_zone_of_the_machine_is_that_of_tz(monkeypatch: pytest.MonkeyPatch) 
         RecordingRule()
 
 
+def test_the_zone_of_the_machine_may_be_a_file_and_must_have_a_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """There was no time zone '/etc/localtime', which servers have in TZ and nobody had typed."""
+    place = tmp_path / "zoneinfo" / "Asia" / "Tokyo"
+    place.parent.mkdir(parents=True)
+    place.touch()
+    (tmp_path / "localtime").symlink_to(place)
+    monkeypatch.setenv("TZ", f":{tmp_path}/localtime")
+    assert local_zone() == "Asia/Tokyo"
+    monkeypatch.setenv("TZ", "Etc/GMT-1")
+    assert local_zone() == "Etc/GMT-1"
+    monkeypatch.setenv("TZ", f"{tmp_path}/none")
+    assert local_zone() == "UTC"
+    monkeypatch.setenv("TZ", "CET-1CEST")
+    with pytest.raises(UsageError, match="has no name; give one with --timezone"):
+        local_zone()
+
+
 def test_a_time_without_a_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="a zone and a source"):
         Recorded("gate", 5.0)

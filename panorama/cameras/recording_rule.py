@@ -6,6 +6,7 @@ The rule that a library keeps, and what somebody named for single videos, are re
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -92,18 +93,19 @@ class RecordingRule:
 
 
 def local_zone() -> str:
-    """IANA time zone of this computer: $TZ, else the target of /etc/localtime, else UTC.
+    """IANA time zone of this computer: $TZ, which may be a name or a file, else /etc/localtime, else UTC.
 
     Raises:
-        UsageError: the computer's time zone has no such name.
+        UsageError: the computer's time zone has no such name, as that of the rule CET-1CEST.
     """
-    named = os.environ.get("TZ", "").removeprefix(":")
-    if named:
-        return named
-    place = Path("/etc/localtime")
-    if not place.exists():
-        return "UTC"
-    found = str(place.resolve()).partition("zoneinfo/")[2]
+    found = os.environ.get("TZ", "").removeprefix(":") or "/etc/localtime"
+    if not (found.startswith("/") or re.search(r"\d", found)):
+        return found  # if it is misspelt, the rule's own check suggests names
+    if found.startswith("/"):
+        place = Path(found)
+        if not place.exists():
+            return "UTC"
+        found = str(place.resolve()).partition("zoneinfo/")[2]
     if found not in available_timezones():
         raise UsageError("the time zone of this machine has no name; give one with --timezone Europe/Berlin")
     return found
