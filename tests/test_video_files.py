@@ -53,6 +53,18 @@ def test_a_pattern_takes_hidden_files_only_where_it_begins_with_a_dot_itself(
     assert names([tmp_path / "*" / "clips" / ".*"]) == ["._a.mp4"]
 
 
+def test_a_folder_of_pictures_named_by_dots_lies_in_the_folder_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its camera was the folder itself when it was named from inside, and the one around it otherwise."""
+    write_picture_folder(tmp_path / "traps" / "north")
+    (tmp_path / "traps" / "north" / "notes").mkdir()
+    for inside, given in (("north", "."), ("north/notes", ".."), ("north/notes", "../../north/notes/..")):
+        monkeypatch.chdir(tmp_path / "traps" / inside)
+        (video,) = find_videos([given]).videos
+        assert (video.name, video.root.resolve()) == ("north", tmp_path / "traps")
+
+
 def test_files_of_studios_phones_and_recorders_are_videos(tmp_path: Path) -> None:
     names = ["a.mxf", "b.dv", "c.asf", "d.3g2", "e.f4v", "f.rm", "g.y4m", "h.IVF", "i.obu", "j.m2p"]
     for name in names:

@@ -171,7 +171,9 @@ def _videos_at(
     if is_gone(path) or not stat.S_ISDIR(path.stat().st_mode):
         yield FoundVideo(path, path.parent, path.name, named=True)
         return
-    whole = FoundVideo(path, path.parent, path.resolve().name)
+    # pathlib says that '.' lies in itself, and 'a/..' in 'a'.
+    around = path.parent if path.name not in ("", "..") else path.resolve().parent
+    whole = FoundVideo(path, around, path.resolve().name)
     among = Found()
     search = _Search(path, FolderSearch(path.resolve()), among, out, known, library_parts)
     videos = list(search.videos_of(whole))
