@@ -11,7 +11,7 @@ import pytest
 from clips import write_taken
 from fakes import write_film
 
-from panorama.cameras.naming import NamePattern, usual_stamp
+from panorama.cameras.naming import NamePattern, Told, usual_stamp
 from panorama.cameras.recording_rule import RecordingRule, local_zone
 from panorama.errors import UsageError, VideoOpenError
 from panorama.pictures.exif import exif_of_jpeg, taken_at
@@ -73,6 +73,18 @@ def test_pictures_and_clips_of_one_card_have_one_camera(pattern: str) -> None:
     assert cameras.read("/media/elsewhere/x/IMG_0013.AVI") is None
     flat = cameras.read("/media/traps/2026-03-29/Südtor")
     assert (flat is None) == ("DCIM" in pattern), "none of the further folders need be there"
+
+
+@pytest.mark.parametrize("folder", ["cam.1", "192.168.1.10", "cam"])
+def test_the_name_of_a_folder_has_no_suffix(folder: str) -> None:
+    """cam.1 and cam.2, folders of pictures each, were one camera."""
+    pattern = NamePattern("{camera}", wants_time=False)
+    assert pattern.read(f"/traps/{folder}", is_folder=True) == Told(folder)
+    assert pattern.read(f"/traps/{folder}.mp4") == Told(folder)
+    told = NamePattern("{camera}_%Y%m%d%H").read("/traps/cam.1_2026030110.d", is_folder=True)
+    assert told is not None and told.camera == "cam.1", (
+        "what a pattern leaves out may be a suffix all the same"
+    )
 
 
 def test_any_number_of_folders_stands_between_others_too() -> None:

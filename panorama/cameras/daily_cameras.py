@@ -50,6 +50,6 @@ def _patterns(row: RecordedRow) -> Iterator[str]:
     day = f"%Y{separator}%m{separator}%d"
     is_below = parts[at] == named[0] and at + 1 < len(parts) - (not row.has_pictures)
     pattern = f"{day}/{{camera}}/**" if is_below else f"{{camera}}/{day}/**"
-    told = NamePattern(pattern, wants_time=False).read(row.uri)
+    told = NamePattern(pattern, wants_time=False).read(row.uri, row.has_pictures)
     if told is not None and told.camera:
         yield pattern

@@ -87,7 +87,8 @@ class NamePattern:
         self._fields: list[str] = []
         self._kinds: set[str] = set()
         pieces = re.split(r"(?:^|/)\*\*(?=/|$)", composed(text))
-        self._regex = re.compile(r"(?:/[^/]+)*".join(map(self._translated, pieces)) + r"(?:\.\w+)?")
+        whole = r"(?:/[^/]+)*".join(map(self._translated, pieces))
+        self._whole, self._regex = re.compile(whole), re.compile(whole + r"(?:\.\w+)?")
         self._is_deeper = len(pieces) > 1
         self._depth = text.count("/") + 2 - len(pieces)
         self._check(wants_time)
@@ -96,11 +97,16 @@ class NamePattern:
                 "before ** it needs a folder with a known name or a date, as in {camera}/DCIM/**"
             )
 
-    def read(self, path: str) -> Told | None:
-        """The camera and time in a path; None if it does not fit the pattern."""
+    def read(self, path: str, is_folder: bool = False) -> Told | None:
+        """The camera and time in a path; None if it does not fit the pattern.
+
+        A pattern may leave out the suffix of a file. What looks like one in the name of a folder belongs to
+        the name, unless the pattern fits only without it.
+        """
         parts = PurePath(composed(path)).parts
         depths = range(self._depth, len(parts) + 1) if self._is_deeper else (self._depth,)
-        tried = (self._regex.fullmatch("/".join(parts[-depth:])) for depth in depths)
+        shapes = (self._whole, self._regex) if is_folder else (self._regex,)
+        tried = (shape.fullmatch("/".join(parts[-depth:])) for shape in shapes for depth in depths)
         found = next((match for match in tried if match is not None), None)
         if found is None:
             return None
@@ -190,9 +196,9 @@ def usual_stamp(path: str) -> Told:
     return Told(None, tuple(sorted(parts.items())))
 
 
-def told_by(path: str, pattern: NamePattern | None) -> Told:
+def told_by(path: str, pattern: NamePattern | None, is_folder: bool = False) -> Told:
     """The time and camera in a path, by a pattern or, without one, by the usual timestamps."""
-    return usual_stamp(path) if pattern is None else pattern.read(path) or Told()
+    return usual_stamp(path) if pattern is None else pattern.read(path, is_folder) or Told()
 
 
 def folder_camera(uri: str, root: str, name: str) -> str:

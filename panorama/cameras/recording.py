@@ -367,9 +367,9 @@ def shown_time(unix: float, zone: str) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} {zone}"
 
 
-def _named(path: str, rule: RecordingRule) -> Told:
+def _named(path: str, rule: RecordingRule, is_folder: bool = False) -> Told:
     """What a name says by the rule for times."""
-    return told_by(path, rule.time_pattern()) if rule.reads_names else Told()
+    return told_by(path, rule.time_pattern(), is_folder) if rule.reads_names else Told()
 
 
 def _filmed(
@@ -381,9 +381,9 @@ def _filmed(
     because its zones belong to the camera. A camera from other patterns is dropped; without a pattern the
     camera is the folder where the file lies now.
     """
-    told = _named(row.uri, rule)
+    told = _named(row.uri, rule, row.has_pictures)
     pattern = rule.camera_pattern()
-    named = pattern.read(row.uri) if pattern is not None else None
+    named = pattern.read(row.uri, row.has_pictures) if pattern is not None else None
     by_time = told.camera if told.camera is not None or by_name is None else by_name.camera
     camera = by_time if named is None else named.camera
     fits = pattern is None or named is not None
