@@ -147,6 +147,18 @@ def test_the_start_by_hand_is_that_of_the_first_picture_with_a_time(run: Run, tm
     assert clocks(run) == [None, "20:00:00", "20:00:05"]
 
 
+def test_names_of_pictures_are_read_while_their_folder_is_away(run: Run, tmp_path: Path) -> None:
+    """A pattern that fits them was refused, though the library holds the names that it reads."""
+    for number in range(2):
+        write_taken(tmp_path / "v" / "north" / f"RCNX_20260301-10000{number}.png", None)
+    run("index", "v/north", "--model", "color-bands", "--timezone", "UTC")
+    (tmp_path / "v").rename(tmp_path / "away")
+    told = run("clock", "--time-from", "RCNX_%Y%m%d-%H%M%S").err
+    assert "wall-clock time of 1 video from" in told
+    assert clocks(run) == ["10:00:00", "10:00:01"]
+    assert "gives no time for any of 1 video" in run("clock", "--time-from", "%Y%m%d-%H%M").err
+
+
 def test_names_that_are_no_text_lead_to_their_pictures(run: Run, tmp_path: Path) -> None:
     """As out of an archive of another system; no such file was found, so no time was known."""
     folder = trap(tmp_path / "trap", ["10:00:00", "10:00:01", "10:00:05", "10:00:09"])

@@ -332,6 +332,13 @@ def names_in(path: Path) -> Iterator[str]:
         yield from (str(picture) for picture in pictures_in(found))
 
 
+def stored_names(store: Store, row: RecordedRow) -> Iterator[str]:
+    """The same paths of a video of the library; none of them need be there."""
+    yield row.uri
+    if row.has_pictures:
+        yield from (f"{row.uri}/{name}" for name in store.picture_names(row.segment) if name is not None)
+
+
 def have_exif(store: Store, rows: Sequence[RecordedRow], zone: tzinfo) -> tuple[tuple[str, ...], int]:
     """The names of folders of pictures without a time whose first picture says in its EXIF when it was taken.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path, PurePath
@@ -15,6 +15,7 @@ from panorama.cameras.picture_times import (
     first_dated,
     named_pictures,
     names_in,
+    stored_names,
     with_offsets,
 )
 from panorama.cameras.recording_report import RecordingReport
@@ -46,15 +47,21 @@ NEARLY_NOW_SECONDS = 10
 """A time so little in the future gives no remark: clocks differ."""
 
 
-def check_fits(rule: RecordingRule, paths: Sequence[Path]) -> None:
+def check_fits(rule: RecordingRule, paths: Sequence[Path], names: Iterable[str] | None = None) -> None:
     """Refuse a pattern that fits none of the names: better now than after hours of indexing.
+
+    Args:
+        paths: of the videos.
+        names: the paths that may tell their times; None for those that are there now.
 
     Raises:
         UsageError: names the pattern and some of the names.
     """
     shown = some([_end_of(path) for path in paths])
     zone = zone_named(rule.zone)
-    dated = (_named(name, rule).unix(zone) is not None for path in paths for name in names_in(path))
+    if names is None:
+        names = (name for path in paths for name in names_in(path))
+    dated = (_named(name, rule).unix(zone) is not None for name in names)
     if rule.reads_names and paths and not any(dated):
         raise UsageError(
             f"{rule.source} gives no time for any of {counted(len(paths), 'video')}: {shown}. A pattern"
@@ -248,7 +255,10 @@ def date_videos(
     if rule is not None:
         whole = completed(store.setting(SETTING), {part: getattr(rule, part) for part in parts})
         naming = Naming(whole, parts, for_all=videos is None)
-        check_fits(naming.named, [Path(row.uri) for row in store.recorded(videos)])
+        rows = store.recorded(videos)
+        # The names that dating reads: folders may be away, and one that cannot be listed stops nothing.
+        names = (name for row in rows for name in stored_names(store, row))
+        check_fits(naming.named, [Path(row.uri) for row in rows], names)
         if naming.for_all and parts:
             remember(store, whole)
         return remarked(store, apply_rule(store, videos, naming=naming), videos)
