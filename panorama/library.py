@@ -103,6 +103,7 @@ class Library(LibraryAlbum):
         self, paths: Iterable[File] | File, *, settings: IngestSettings | None = None,
         depth: int | None = None, model: File | None = None, proposer: File | None = None,
         recording: RecordingRule | None = None, redo: bool = False, hooks: Hooks | None = None,
+        parts: Sequence[str] = ("time_from", "zone", "camera_from"),
     ) -> IndexReport:  # fmt: skip
         """Index files, folders and globs; videos that have not changed since are skipped.
 
@@ -119,6 +120,7 @@ class Library(LibraryAlbum):
             redo: also re-index videos that were indexed with other settings (given by a caller or by an
                 earlier profile), and videos indexed by an earlier version of Panorama, which stored less.
             hooks: callbacks during the run.
+            parts: the attributes of `recording` that count; the others stay as the library keeps them.
 
         Returns:
             The outcome of every file. Failures are listed in it, not raised.
@@ -126,6 +128,7 @@ class Library(LibraryAlbum):
         # Imported here: only indexing needs these, queries do not.
         from panorama.api.indexing import found_for, index_found
         from panorama.cameras.recording import check_fits
+        from panorama.cameras.recording_rule import SETTING, Naming, completed
         from panorama.indexing.outcomes import IndexReport
         from panorama.indexing.profile import check_rate
         from panorama.indexing.settings import check_depth
@@ -142,7 +145,10 @@ class Library(LibraryAlbum):
         )
         check_rate(settings, self._store if self._is_made else None)
         if recording is not None:
-            check_fits(recording, [video.path for video in found.videos])
+            kept = self.setting(SETTING) if self._is_made else None
+            recording = completed(kept, {part: getattr(recording, part) for part in parts})
+            # A pattern that the library keeps is not refused: without any of these options it is none, too.
+            check_fits(Naming(recording, parts).named, [video.path for video in found.videos])
         finds = self.proposer if proposer is None else self._models.proposer_called(os.fspath(proposer))
         if not self._is_made:
             # Created only now, so that a misspelt path or model leaves no empty library behind.

@@ -143,6 +143,22 @@ def test_a_zone_alone_is_not_refused_for_the_pattern_of_the_others(
     assert clocks(run)["plain.mp4"][1:] == ("07:00", "Etc/GMT-1", "metadata")
 
 
+@pytest.mark.parametrize(
+    "words", [("--timezone", "Europe/Berlin"), ("--camera-from", "{camera}"), ("--camera-from", "folder")]
+)
+def test_new_videos_are_not_refused_for_a_pattern_that_the_library_keeps(
+    run: Callable[..., Ran], tmp_path: Path, words: tuple[str, str]
+) -> None:
+    """It was refused for the library's pattern of times, which nobody had typed."""
+    named_films(tmp_path)
+    pattern = ("--time-from", "{camera}_%Y%m%d-%H%M")
+    run("index", "v", "--model", "color-bands", "--timezone", "UTC", *pattern)
+    write_film(tmp_path / "phone" / "plain.mp4", [Thing("red", 0, 10)], frames=15)
+    assert "gives no time for any of 1 video" in run("index", "phone", *pattern).err
+    assert "1 indexed" in run("index", "phone", *words).err
+    assert clocks(run)["plain.mp4"][1:] == (None, None, None)
+
+
 def test_a_part_of_a_rule_for_all_leaves_the_other_parts_of_the_library(
     run: Callable[..., Ran], tmp_path: Path
 ) -> None:

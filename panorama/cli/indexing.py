@@ -14,7 +14,7 @@ import click
 from panorama.arguments import MOST_ZOOM
 from panorama.cli.common import INCOMPLETE, json_option, opened, print_data, say, size
 from panorama.cli.index_report import IndexTold
-from panorama.cli.recording import recording_options, recording_rule
+from panorama.cli.recording import named_parts, recording_options, recording_rule
 from panorama.errors import ModelError
 from panorama.indexing.profile import SETTING, Profile, named, profile_in
 from panorama.library import Library
@@ -108,6 +108,7 @@ def index_command(
             recording=recording,
             redo=redo,
             hooks=told.hooks(),
+            parts=[*named_parts(time_from, zone, camera_from)],
         )
     except KeyboardInterrupt:
         told.interrupted()
