@@ -176,6 +176,32 @@ def test_a_library_that_only_indexing_makes_is_one_to_index_videos_into(tmp_path
         assert made.videos()["video"].to_pylist() == ["film.mp4"]
 
 
+def test_the_crops_of_a_fine_tuning_are_no_footage(tmp_path: Path) -> None:
+    """They were named by numbers, as the pictures of a video: the second run learned from them as one."""
+    write_film(tmp_path / "gate.mp4", [Thing("red", 0, 30), Thing("blue", 0, 30, top=70)], frames=30)
+    net = tmp_path / "net"
+    for _ in range(2):
+        with coloured_things(), pytest.raises(UsageError, match="too few"):
+            fine_tune(
+                OwnData(videos=(tmp_path,)),
+                net,
+                TrainingOptions(device="cpu", threads=1),
+                library=panorama.open,
+                scratch=panorama.open,
+                say=lambda line: None,
+            )
+        assert len(list((net / "crops" / "videos").iterdir())) >= 2
+        with panorama.open(net / "library", create=False) as made:
+            assert made.videos()["video"].to_pylist() == ["gate.mp4"]
+    # Those of an earlier version still have such names.
+    for number, file in enumerate((net / "crops" / "videos").iterdir()):
+        file.rename(file.with_name(f"{4294967296 + number}.png"))
+    (net / RECIPE_NAME).touch()
+    with panorama.open(tmp_path / "library") as library, coloured_things():
+        report = library.index(tmp_path)
+        assert [file.video for file in report.files] == ["gate.mp4"]
+
+
 def test_a_folder_takes_one_fine_tuning_at_a_time(trained: Path, tmp_path: Path) -> None:
     """Two gathered into one folder, and one reported the figures of the other."""
     refused: list[str] = []

@@ -146,7 +146,8 @@ def from_library(
     for crop_id, name, row in zip(crop_ids.tolist(), found, rows.to_pylist(), strict=True):
         if name is None:
             continue
-        path = (folder / f"{crop_id}.png").resolve()
+        # Not the number alone: numbered pictures are a video, which a later `index` would take.
+        path = (folder / f"{crop_id}-crop.png").resolve()
         write_picture(library.crop(crop_id), path)
         track = f"{row['video']}#{row['track_id']}"
         pictures.append(

@@ -29,6 +29,10 @@ _ALBUM_DIGITS = 2
 """People, not cameras, name pictures with numbers of at most this many digits and nothing else. A folder of
 such pictures that was not named itself may be an album.
 """
+_FINE_TUNING = "fine-tune.toml"
+"""A file in every folder of a fine-tuning. Beside it, `crops` holds pictures of footage, which earlier
+versions named by numbers alone.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,8 @@ def find_videos(
     A named file counts whatever its suffix; opening it shows whether it is a video. A folder of numbered
     pictures is a video, even if video files lie beside them, as from cameras that take both. A named folder
     with pictures but no video is a video however they are called. A folder found inside another is not,
-    because it may be an album. A file found both directly and through links keeps its own name.
+    because it may be an album; nor are the crops of a fine-tuning. A file found both directly and through
+    links keeps its own name.
 
     Args:
         leave_out: a folder to skip inside others, such as the library's own.
@@ -214,8 +219,9 @@ class _Search:
         """The videos in a folder, named relative to the root; first the folder itself if it is one."""
         try:
             is_named = whole.path == self.root
-            pictures = is_picture_video(whole.path, is_named) or (
-                _holds_pictures_alone(whole.path) and self.known(whole.path)
+            pictures = (is_named or not _of_fine_tuning(whole.path)) and (
+                is_picture_video(whole.path, is_named)
+                or (_holds_pictures_alone(whole.path) and self.known(whole.path))
             )
         except OSError as exc:
             self.found.unreadable.append((str(whole.path), _why(whole.path, exc)))
@@ -279,6 +285,11 @@ def is_picture_video(folder: Path, is_named: bool) -> bool:
     if prefixes.keys() == {""} and digits <= _ALBUM_DIGITS and not (is_named and not _holds_video(folder)):
         return False
     return len(prefixes) == 1 and sum(prefixes.values()) >= 2
+
+
+def _of_fine_tuning(folder: Path) -> bool:
+    """Whether a folder of pictures is OUT/crops/videos or OUT/crops/query of a fine-tuning."""
+    return folder.parent.name == "crops" and (folder.parent.parent / _FINE_TUNING).is_file()
 
 
 def _holds_pictures_alone(folder: Path) -> bool:
