@@ -99,6 +99,16 @@ def test_too_few_things_are_refused_with_what_to_do() -> None:
         divided([*once, *(Picture(f"{i}-{n}.png", f"twice{i}") for i in range(3) for n in range(2))], 0)
 
 
+def test_things_with_one_picture_take_nothing_from_what_could_teach() -> None:
+    """Nine folders of four pictures were refused beside eight of one: one was left to learn from."""
+    several = [Picture(f"{i}-{n}.png", f"thing{i}") for i in range(9) for n in range(4)]
+    for lone in (0, 8, 60):
+        pictures = [*several, *(Picture(f"lone{i}.png", f"lone{i}") for i in range(lone))]
+        parts = divided(pictures, 0)
+        counts = [parts[: len(several)].count(part) for part in (LEARN, CHOOSE, JUDGE)]
+        assert counts == [20, 8, 8]
+
+
 def test_the_table_is_what_training_reads_and_what_is_held_back_is_not_in_it(tmp_path: Path) -> None:
     for i in range(8):
         for n in range(3):

@@ -109,9 +109,11 @@ def divided(pictures: Sequence[Picture], seed: int) -> list[str]:
         if min(_counts(pictures, parts)) >= 2:
             return parts
     shuffled = [things[i] for i in rng.permutation(len(things))]
-    # Things seen again judge and choose, half of them each if they are few; the others can only teach.
+    # Things seen again judge and choose, half of them each if they are few; the others can only teach. Those
+    # with one picture do neither, and must not raise the share that is taken from what could teach.
     again = _found_again(pictures)
-    share = max(2, min(round(HELD_SHARE * len(things)), len(again) // 2))
+    teach = {name for name, count in Counter(p.identity for p in pictures).items() if name and count >= 2}
+    share = max(2, min(round(HELD_SHARE * len(again | teach)), len(again) // 2))
     order = sorted(shuffled, key=lambda thing: thing not in again)
     part_of = dict.fromkeys(order, LEARN) | dict.fromkeys(order[share : 2 * share], CHOOSE)
     part_of |= dict.fromkeys(order[:share], JUDGE)
