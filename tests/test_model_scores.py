@@ -7,19 +7,25 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import Ran
 from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film, write_picture
+from numpy.typing import NDArray
 
+from panorama.crops import MAX_SIDE
 from panorama.errors import BadImage, UsageError
 from panorama.judging.model_scores import (
+    BATCH,
     BOXES,
     LABELS,
+    Judged,
     judged_pictures,
     proposals,
     retrieval,
     stranger_pictures,
 )
+from panorama.models.base import Image
 from panorama.models.color import ColorEmbedder
 from panorama.models.training.seen import SeenInTraining
 from panorama.models.training.split import held_out
@@ -208,6 +214,27 @@ def test_too_few_labels_for_retrieval_are_told(
     judged = judged_pictures(ColorEmbedder(), labelled(tmp_path, rows, "file,class"))
     with pytest.raises(UsageError, match=told):
         retrieval(ColorEmbedder(), judged)
+
+
+def test_few_photographs_are_in_memory_at_a_time(tmp_path: Path) -> None:
+    """All were held at their full size, and of each stranger ten views of that size."""
+    most = []
+
+    class Counting(ColorEmbedder):
+        def embed_all(self, images: Sequence[Image]) -> NDArray[np.float32]:
+            most.append(len(images))
+            return super().embed_all(images)
+
+    count = 2 * BATCH + 2
+    judged = judged_pictures(
+        ColorEmbedder(),
+        labelled(tmp_path, [(f"{i}.png", f"animal{i % 3}") for i in range(count)], "file,class"),
+    )
+    (score,) = retrieval(Counting(), judged)
+    assert (score.pictures, score.mean_average_precision, most) == (count, 1.0, [BATCH, BATCH, 2])
+    large = write_picture(tmp_path / "large.png", thing_picture("red", 1000))
+    (stored,) = stranger_pictures(Judged((large,), ("a",), True, ()))
+    assert max(stored.shape) == MAX_SIDE
 
 
 def test_all_boxes_judge_where_none_is_of_the_pictures_that_the_proposer_is_judged_by(tmp_path: Path) -> None:

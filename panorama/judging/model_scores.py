@@ -10,16 +10,21 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.crops import decode_picture
+from panorama.crops import decode_picture, encode_jpeg
 from panorama.errors import BadImage, UsageError
 from panorama.lines import counted
 from panorama.models.base import Embedder, Proposer
 from panorama.models.proposals import Recall, proposal_recall
+from panorama.models.ranges import in_batches
 from panorama.models.retrieval import at_most_per_label, retrieval_scores
 from panorama.models.training.copies import came_before
 from panorama.models.training.seen import SeenInTraining
 from panorama.models.training.split import LEARN
 from panorama.models.training.tables import BOX, boxes_of, rows_of
+from panorama.regions import Regions
+
+BATCH = 32
+"""Pictures in memory at a time: photographs take tens of megabytes each."""
 
 MOST_PER_CLASS = 40
 STRANGERS = 150
@@ -139,25 +144,26 @@ def retrieval(embedder: Embedder, judged: Judged, seed: int = 0) -> list[Retriev
         )
     labels = np.array(judged.labels)
     chosen = at_most_per_label(judged.labels, MOST_PER_CLASS, seed)
-    pictures = [_picture(judged.files[i]) for i in chosen]
+    exits = range(1, embedder.exits + 1)
+    seconds = dict.fromkeys(exits, 0.0)
+    parts: dict[int, list[NDArray[np.float32]]] = {exit: [] for exit in exits}
+    for pictures in in_batches((_picture(judged.files[i]) for i in chosen), BATCH):
+        for exit in exits:
+            started = time.perf_counter()
+            parts[exit].append(embedder.embed(pictures, exit))
+            seconds[exit] += time.perf_counter() - started
     scores = []
-    for exit in range(1, embedder.exits + 1):
-        started = time.perf_counter()
-        vectors = embedder.embed(pictures, exit)
-        seconds = time.perf_counter() - started
-        precision, first = retrieval_scores(vectors, labels[chosen].tolist())
-        scores.append(
-            RetrievalScore(
-                exit, len(chosen), len(set(labels[chosen])), precision, first, len(chosen) / seconds
-            )
-        )
+    for exit in exits:
+        precision, first = retrieval_scores(np.concatenate(parts[exit]), labels[chosen].tolist())
+        speed = len(chosen) / seconds[exit]
+        scores.append(RetrievalScore(exit, len(chosen), len(set(labels[chosen])), precision, first, speed))
     return scores
 
 
 def stranger_pictures(judged: Judged, seed: int = 0, count: int = STRANGERS) -> list[NDArray[np.uint8]]:
-    """At most `count` of the judged pictures, drawn at random with a seed."""
+    """At most `count` of the judged pictures, drawn at random with a seed, as `register` would store them."""
     chosen = np.random.default_rng(seed).permutation(len(judged.files))[:count]
-    return [_picture(judged.files[i]) for i in chosen]
+    return [decode_picture(encode_jpeg(_picture(judged.files[i]))) for i in chosen]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +186,18 @@ def proposals(proposer: Proposer, data: Path) -> ProposalScore:
     named = {file: found for file, found in boxes.items() if JUDGED_PICTURES in file} or boxes
     if not named:
         raise UsageError(f"{data / BOXES} names no picture")
-    pictures = [_picture(data / name) for name in named]
-    proposer.propose(pictures[:1])
-    started = time.perf_counter()
-    found = proposer.propose(pictures)
-    seconds = time.perf_counter() - started
+    found: list[Regions] = []
+    sizes: list[tuple[int, int]] = []
+    seconds = 0.0
+    for pictures in in_batches((_picture(data / name) for name in named), BATCH):
+        if not found:
+            proposer.propose(pictures[:1])  # to warm up
+        started = time.perf_counter()
+        found += proposer.propose(pictures)
+        seconds += time.perf_counter() - started
+        sizes += [(p.shape[1], p.shape[0]) for p in pictures]
     truth: list[NDArray[np.floating]] = [np.array(b, np.float32) for b in named.values()]
-    sizes = [(p.shape[1], p.shape[0]) for p in pictures]
-    return ProposalScore(proposal_recall(truth, found, sizes), len(pictures), 1000 * seconds / len(pictures))
+    return ProposalScore(proposal_recall(truth, found, sizes), len(found), 1000 * seconds / len(found))
 
 
 def _picture(path: Path) -> NDArray[np.uint8]:

@@ -68,7 +68,7 @@ class Pictures:
     def embedded(cls, footage: Path, embedder: Embedder) -> Pictures:
         recipe = read_recipe(content_dir("embeddings") / DEFAULT_EMBEDDER / "recipe.toml")
         held = held_out_pictures(recipe["source"], {"footage": footage})
-        pictures = held.load()
+        pictures = list(held.load())
         worse = [degrade(picture, np.random.default_rng((9, i))) for i, picture in enumerate(pictures)]
         views = embed_examples(pictures, embedder)[-1]
         return cls(np.array(held.labels), views, embedder.embed_all(worse)[-1])

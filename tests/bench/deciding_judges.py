@@ -102,7 +102,7 @@ def make_sets(footage: Path, work: Path) -> Sets:
         "eval": eval_things(opened["eval"], footage),
         "sample": sample_things(opened["sample"], work / "drawn"),
         "clips": clip_things(opened["clips"], clips_of(footage)),
-        "pictures": picture_things(held.load()[::4], held.labels[::4], embedder),
+        "pictures": picture_things(list(held.load())[::4], held.labels[::4], embedder),
     }
     where = {name: things[0].archive for name, things in asked.items()}
     single = [one for one in asked["sample"] if one.judge in ("sample one", "sample box")]
@@ -118,7 +118,7 @@ def make_sets(footage: Path, work: Path) -> Sets:
         absent += absent_from(where[name], some, f"pictures in {name}")
     absent += absent_from(where["eval"], single, "sample in eval")
     several = several_things(
-        opened["clips"], clips_of(footage), asked["clips"], held.load()[::4], held.labels[::4]
+        opened["clips"], clips_of(footage), asked["clips"], list(held.load())[::4], held.labels[::4]
     )
     album = [one for one in asked["sample"] if one.judge in ("sample album", "sample plain")]
     absent += silent_of_several(album, several, where)

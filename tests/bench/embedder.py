@@ -47,7 +47,7 @@ def instance_share(vectors: np.ndarray) -> float:
 
 
 def print_retrieval(net: PanoramaNet, held: HeldOut, footage: Path) -> None:
-    pictures = held.load()
+    pictures = list(held.load())
     views = degraded_pairs(pictures[::2], 128)
     sources = np.array([label.split("/")[0] for label in held.labels])
     labels = np.array(held.labels)

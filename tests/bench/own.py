@@ -119,7 +119,7 @@ def main() -> None:
         else:
             more: dict[str, Held] = {}
             if held.paths:
-                vectors = net.embed_all(held.load())
+                vectors = net.embed_all(list(held.load()))
                 more["classes"] = Held(Seen.of(vectors, net.learned_dim, held.labels, None))
             with panorama.open(given.library) as library:
                 if given.truth:

@@ -62,7 +62,7 @@ def held_out_sources(footage: Path, embedder: Embedder) -> dict[str, Source]:
     """Those of classes that training did not see."""
     recipe = read_recipe(content_dir("embeddings") / DEFAULT_EMBEDDER / "recipe.toml")
     held = held_out_pictures(recipe["source"], {"footage": footage}, limit=OF_EACH)
-    vectors, labels = embedded(held.load(), embedder), np.array(held.labels)
+    vectors, labels = embedded(list(held.load()), embedder), np.array(held.labels)
     found = {}
     for name in sorted({label.split("/")[0] for label in held.labels}):
         mine = sorted(set(held.labels) & {label for label in held.labels if label.startswith(f"{name}/")})

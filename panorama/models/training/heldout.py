@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,9 +45,9 @@ class HeldOut:
         if len(self.paths) != len(self.labels):
             raise ValueError(f"{len(self.paths)} pictures, but {len(self.labels)} labels")
 
-    def load(self) -> list[Image]:
-        """The pictures as RGB; transparency is laid over mid-grey, as where a model is judged."""
-        return [laid_flat(read_picture(path), trim=False) for path in self.paths]
+    def load(self) -> Iterator[Image]:
+        """The pictures as RGB, one by one; transparency is laid over mid-grey, as where one is judged."""
+        return (laid_flat(read_picture(path), trim=False) for path in self.paths)
 
 
 def held_out_pictures(
