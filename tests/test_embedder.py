@@ -19,7 +19,7 @@ from panorama.models.late import LateEmbedder
 from panorama.models.network import EXITS, Trunk, macs_per_exit
 from panorama.models.registry import DEFAULT_EMBEDDER, embedder_names, late_embedder, load_embedder
 from panorama.models.retrieval import at_most_per_label, retrieval_scores
-from panorama.models.weights import WEIGHTS, ModelFolder, open_model, record_hashes
+from panorama.models.weights import WEIGHTS, ModelFolder, open_model, read_recipe, record_hashes
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -211,6 +211,24 @@ def test_a_checkpoint_beside_a_model_is_no_part_of_it(copied: Path) -> None:
     (copied / "checkpoint.safetensors").write_bytes(b"still learning")
     assert set(record_hashes(copied)) == {WEIGHTS, "cohort.safetensors"}
     assert "checkpoint" not in (copied / "recipe.toml").read_text()
+
+
+def test_what_stands_behind_the_digests_of_a_recipe_stays(tmp_path: Path) -> None:
+    """A source behind them was trained with, and the recipe of the trained model did not name it."""
+    (tmp_path / WEIGHTS).write_bytes(b"weights")
+    table, more = f'[sha256]\n"{WEIGHTS}" = "0"\n', '# mine\n[[source]]\nname = "mine"'
+    for text in (f'name = "a"\n\n{table}', f'name = "a"\n\n[sha256]  # old\n"{WEIGHTS}" = "0"\n\n{more}'):
+        (tmp_path / "recipe.toml").write_text(text)
+        digests = record_hashes(tmp_path)
+        once = (tmp_path / "recipe.toml").read_text()
+        source = {"source": [{"name": "mine"}]} if more in text else {}
+        assert read_recipe(tmp_path / "recipe.toml") == {"name": "a", **source, "sha256": digests}
+        assert once.startswith('name = "a"\n\n') and ("# mine" in once) == bool(source)
+        record_hashes(tmp_path)
+        assert (tmp_path / "recipe.toml").read_text() == once
+    (tmp_path / "recipe.toml").write_text(f'{table}[start]\nmodel = "b"')
+    record_hashes(tmp_path)
+    assert read_recipe(tmp_path / "recipe.toml") == {"start": {"model": "b"}, "sha256": digests}
 
 
 def test_a_recipe_without_digests_is_refused(copied: Path) -> None:

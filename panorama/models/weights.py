@@ -193,13 +193,25 @@ def read_recipe(path: Path) -> dict[str, Any]:
         raise ModelError(f"the recipe {path} is not valid TOML: {exc}") from exc
 
 
+def _without_hashes(text: str) -> str:
+    """A recipe without its table of digests; comments in it stay, as they may be about what follows."""
+    kept, within = [], False
+    for line in text.split("\n"):
+        if line.lstrip().startswith("["):
+            within = line.partition("#")[0].strip() == HASH_TABLE
+        if not within or line.lstrip().startswith("#"):
+            kept.append(line)
+    return "\n".join(kept).rstrip("\n")
+
+
 def record_hashes(folder: Path) -> dict[str, str]:
     """Write the digests of a model's weights and cohort into its recipe, as its last table; return them.
 
-    Other files of the folder, such as a training's checkpoint, are not part of the model.
+    What stands behind an earlier table of digests stays. Other files of the folder, such as a training's
+    checkpoint, are not part of the model.
     """
     recipe = folder / RECIPE
-    text = recipe.read_text(encoding="utf-8").split(f"\n{HASH_TABLE}")[0].rstrip("\n")
+    text = _without_hashes(recipe.read_text(encoding="utf-8"))
     present = [folder / name for name in (COHORT, WEIGHTS) if (folder / name).is_file()]
     digests = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in present}
     lines = [f'"{name}" = "{digest}"' for name, digest in digests.items()]
