@@ -6,7 +6,7 @@ import copy
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
-from fakes import shapes_on_noise
+from fakes import Thing, shapes_on_noise, write_film
 from safetensors.torch import load_file
 
 import panorama.models.proposer_training.batches as making
@@ -26,6 +26,7 @@ from panorama.models.interrupts import CHECKPOINT
 from panorama.models.proposer import PanoramaProposer, load_proposer
 from panorama.models.proposer_floats import KINDS
 from panorama.models.proposer_training.batches import padded
+from panorama.models.proposer_training.evaluate import report
 from panorama.models.proposer_training.export import export_average, measure_ranges
 from panorama.models.proposer_training.loop import train, train_step
 from panorama.models.proposer_training.plan import batch_at, last_step, share_at
@@ -45,6 +46,7 @@ from panorama.models.proposer_training.teachers import TAP_WIDTHS
 from panorama.models.ranges import RANGES, measure, read_ranges
 from panorama.models.training.begun import read_metadata
 from panorama.models.weights import open_model
+from panorama.regions import Regions
 from panorama.training import TrainingOptions, train_recipe
 
 STORE = {"seed": 0, "scene_side": 64, "cutout_side": 48, "frames_a_clip": 1, "garments": 1, "objects": 1}
@@ -418,6 +420,23 @@ def test_the_model_has_the_recipe_that_its_training_began_with(
     assert train_recipe(path, {"a": tmp_path}, tmp_path / "out", told, print) == {"recall": 1.0}
     assert measured == [(tmp_path / "out" / "model", tmp_path, "cpu", print)]
     assert (tmp_path / "out/model/recipe.toml").read_text().startswith("# this one\n")
+
+
+def test_a_proposer_is_judged_by_what_the_data_folder_holds(tmp_path: Path) -> None:
+    """Without eval/truth.json, or bottles.mp4, a training ended as a defect after its last step."""
+    (tmp_path / "boxes").mkdir()
+    table = tmp_path / "boxes" / "boxes.csv"
+    table.write_text("file,x1,y1,x2,y2\ntrain2017.png,0,0,10,10\n")
+
+    def nothing(images: Sequence[Any]) -> list[Regions]:
+        return [Regions.empty() for _ in images]
+
+    assert report(tmp_path, nothing) == {}
+    cv2.imwrite(str(tmp_path / "val2017.png"), np.zeros((20, 20, 3), np.uint8))
+    table.write_text("file,x1,y1,x2,y2\nval2017.png,0,0,10,10\n")
+    assert report(tmp_path, nothing) == {"recall_overall": 0.0, "recall_large": 0.0, "regions_a_picture": 0.0}
+    write_film(tmp_path / "video" / "flower.mp4", [Thing("red", 0, 4)], frames=4)
+    assert report(tmp_path, nothing)["regions_a_frame"] == {"flower": 0.0}
 
 
 def test_a_training_whose_loss_is_lost_ends_and_keeps_its_checkpoint(tmp_path: Path, monkeypatch) -> None:

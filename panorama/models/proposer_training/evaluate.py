@@ -25,6 +25,7 @@ from panorama.models.proposer_training.sources import (
 from panorama.models.training.tables import boxes_of
 from panorama.regions import Regions, iou
 
+TRUTH = "eval/truth.json"
 Propose = Callable[[Sequence[Image]], list[Regions]]
 
 
@@ -51,7 +52,7 @@ def judging_pictures(data: Path) -> Judging:
 
 def exemplar_hits(data: Path, propose: Propose, limit: int = 20) -> dict[str, float]:
     """Best overlap of any of the `limit` best regions with each entity's exemplar box, in its frame."""
-    truth = json.loads((data / "eval" / "truth.json").read_text(encoding="utf-8"))
+    truth = json.loads((data / TRUTH).read_text(encoding="utf-8"))
     wanted = [(e, x["video"], x["frame"], x["box"]) for e, facts in truth.items() for x in facts["exemplars"]]
     frames = {
         video: read_numbered(data / "video" / video, [n for _, v, n, _ in wanted if v == video])
@@ -66,11 +67,11 @@ def exemplar_hits(data: Path, propose: Propose, limit: int = 20) -> dict[str, fl
 
 
 def clutter(data: Path, propose: Propose, frames_a_clip: int = 8) -> dict[str, float]:
-    """Mean number of regions per frame, for each clip that may be trained on."""
+    """Mean number of regions per frame, for each clip in video/ that may be trained on."""
     counts: dict[str, float] = {}
     for clip in PERMITTED_CLIPS:
-        frames = read_frames(data / "video" / f"{clip}.mp4", frames_a_clip)[:frames_a_clip]
-        counts[clip] = float(np.mean([len(regions) for regions in propose(frames)]))
+        if frames := read_frames(data / "video" / f"{clip}.mp4", frames_a_clip)[:frames_a_clip]:
+            counts[clip] = float(np.mean([len(regions) for regions in propose(frames)]))
     return counts
 
 
@@ -86,19 +87,21 @@ def milliseconds(propose: Propose, frames: Sequence[Image], rounds: int = 5) -> 
 
 
 def report(data: Path, propose: Propose) -> dict[str, Any]:
-    """All figures of one proposer as plain values."""
+    """The figures of one proposer as plain values, of what the data folder holds to judge by."""
+    figures: dict[str, Any] = {}
     judging = judging_pictures(data)
-    regions = [propose([picture])[0] for picture in judging.pictures]
-    recall: Recall = proposal_recall(judging.boxes, regions, judging.sizes)
-    hits = exemplar_hits(data, propose)
-    counts = clutter(data, propose)
-    frames = read_frames(data / "video" / "bottles.mp4", 16)[:16]
-    return {
-        "recall_overall": round(recall.overall, 3),
-        "recall_large": round(recall.of_large, 3),
-        "regions_a_picture": round(recall.proposals / max(1, recall.pictures), 1),
-        "exemplars_found": sum(overlap >= 0.5 for overlap in hits.values()),
-        "exemplars": {entity: round(overlap, 2) for entity, overlap in hits.items()},
-        "regions_a_frame": {clip: round(count, 1) for clip, count in counts.items()},
-        "milliseconds_a_frame": round(milliseconds(propose, frames), 1),
-    }
+    if judging.pictures:
+        regions = [propose([picture])[0] for picture in judging.pictures]
+        recall: Recall = proposal_recall(judging.boxes, regions, judging.sizes)
+        figures["recall_overall"] = round(recall.overall, 3)
+        figures["recall_large"] = round(recall.of_large, 3)
+        figures["regions_a_picture"] = round(recall.proposals / recall.pictures, 1)
+    if (data / TRUTH).is_file():
+        hits = exemplar_hits(data, propose)
+        figures["exemplars_found"] = sum(overlap >= 0.5 for overlap in hits.values())
+        figures["exemplars"] = {entity: round(overlap, 2) for entity, overlap in hits.items()}
+    if counts := clutter(data, propose):
+        figures["regions_a_frame"] = {clip: round(count, 1) for clip, count in counts.items()}
+    if frames := read_frames(data / "video" / "bottles.mp4", 16)[:16]:
+        figures["milliseconds_a_frame"] = round(milliseconds(propose, frames), 1)
+    return figures
