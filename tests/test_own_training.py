@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -355,6 +356,20 @@ def test_a_file_that_two_folders_bring_counts_once(tmp_path: Path) -> None:
     for i in range(2):
         write_picture(tmp_path / "zoo" / f"animal{i}" / "0.png", thing_picture("red", 32 + i))
     assert from_folders([tmp_path / "zoo", tmp_path / "zoo"]) == from_folders([tmp_path / "zoo"])
+
+
+def test_a_picture_whose_name_is_no_text_is_told(tmp_path: Path) -> None:
+    """The whole table was told as its name."""
+    for i in range(2):
+        write_picture(tmp_path / "zoo" / f"animal{i}" / "0.png", thing_picture("red", 32 + i))
+    odd = os.fsdecode(b"caf\xe9.png")
+    try:
+        (tmp_path / "zoo" / "animal1" / "0.png").rename(tmp_path / "zoo" / "animal1" / odd)
+    except OSError:
+        pytest.skip("this file system takes no such names")
+    with pytest.raises(UsageError) as refused:
+        from_folders([tmp_path / "zoo"])
+    assert str(refused.value).startswith(f"{tmp_path / 'zoo' / 'animal1' / odd} is not UTF-8 text")
 
 
 def test_folders_of_one_name_hold_different_things(tmp_path: Path) -> None:

@@ -54,9 +54,17 @@ def test_rows_without_a_crop_or_an_entity_are_left_out_and_counted(
     assert told == [
         "left out: 1 row of --query whose crop_id is NULL",
         "left out: 2 rows of --query whose crop_id is NULL",
-        "left out: 1 crop of --query whose entity is NULL",
+        "left out: 1 crop of --query whose entity is NULL or empty",
     ]
     assert not list(recwarn)
+
+
+def test_a_crop_whose_entity_is_empty_is_left_out(library: panorama.Library, tmp_path: Path) -> None:
+    """It became a thing without a name, and its row in the table of pictures was told to be incomplete."""
+    told: list[str] = []
+    sql = "SELECT crop_id, if(crop_id = (SELECT min(crop_id) FROM crops), '', 'thing') AS entity FROM crops"
+    assert {picture.identity for picture in from_library(library, tmp_path, sql, told.append)} == {"thing"}
+    assert told == ["left out: 1 crop of --query whose entity is NULL or empty"]
 
 
 def test_a_crop_that_comes_as_two_things_is_refused(library: panorama.Library, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def from_folders(folders: Sequence[Path]) -> list[Picture]:
     judges. Equal names in two folders are two things, even if the folders have the same name.
 
     Raises:
-        UsageError: a folder is missing, or contains no folders of pictures.
+        UsageError: a folder is missing, or contains no folders of pictures, or a picture's path is not UTF-8.
     """
     pictures: dict[str, Picture] = {}
     names = told_apart(folders)
@@ -60,8 +60,22 @@ def from_folders(folders: Sequence[Path]) -> list[Picture]:
                 f"({', '.join(sorted(PICTURE_SUFFIXES))}){others}"
             )
         for p, file in inside.items():
+            _check_text(file)
+            _check_text(str(p))  # a link may have another name
             pictures.setdefault(file, Picture(file, f"{name}/{p.relative_to(folder).parts[0]}"))
     return list(pictures.values())
+
+
+def _check_text(path: str) -> None:
+    """Refuse a path that cannot be written into the table of pictures.
+
+    Raises:
+        UsageError: it is not valid UTF-8.
+    """
+    try:
+        path.encode()
+    except UnicodeEncodeError as exc:
+        raise UsageError(f"{path} is not UTF-8 text, which the table of pictures is in; rename it") from exc
 
 
 def passed_over(folders: Sequence[Path]) -> list[str]:
@@ -227,7 +241,7 @@ def _asked(
         return wanted, None
     names = _one_each(ids.to_pylist(), table["entity"].to_pylist())
     if lacking := len(wanted) - len(names):
-        say(f"left out: {counted(lacking, 'crop')} of --query whose entity is NULL")
+        say(f"left out: {counted(lacking, 'crop')} of --query whose entity is NULL or empty")
     return wanted, [names.get(crop_id) for crop_id in wanted.tolist()]
 
 
@@ -239,7 +253,7 @@ def _one_each(crop_ids: Sequence[int], entities: Sequence[Any]) -> dict[int, str
     """
     names: dict[int, str] = {}
     for crop_id, entity in zip(crop_ids, entities, strict=True):
-        if entity is None:
+        if entity is None or not str(entity):  # without a name, a crop shows no thing that could be learned
             continue
         if names.setdefault(crop_id, str(entity)) != str(entity):
             raise UsageError(
