@@ -185,6 +185,18 @@ def test_a_picture_that_no_file_can_be_called_is_passed_over(tmp_path: Path) -> 
     assert not seen.has_learned("", "cow", [tmp_path / ("a" * 3000 + ".png")])
 
 
+def test_of_a_source_that_kept_no_class_back_none_is_called_unseen(tmp_path: Path) -> None:
+    """All of its classes were learned, and those with a certain hash still judged as unseen."""
+    embedder = tuned_on(tmp_path, [])
+    source = '[[source]]\nname = "mine"\nkind = "folders"\ndata = "own"\nlabels = true\n'
+    kept = {}
+    for line in ("", "hold_out = false\n"):
+        (tmp_path / "recipe.toml").write_text(f'name = "n"\nkind = "embedder"\n{source}{line}')
+        seen = SeenInTraining.by(embedder.folder)
+        kept[line] = [i for i in range(40) if seen.keeps("mine", f"label{i}")]
+    assert kept[""] and kept["hold_out = false\n"] == []
+
+
 def test_where_a_model_does_not_tell_what_it_learned_nothing_is_called_unseen(tmp_path: Path) -> None:
     data = labelled(tmp_path / "data", [(f"{i}.png", f"animal{i // 2}") for i in range(8)], "file,class")
     first, second = tuned_on(tmp_path / "first", []), tuned_on(tmp_path / "second", [("a.png", "0/b", "0")])
@@ -283,6 +295,9 @@ def test_labels_or_boxes_alone_are_measured(run: Callable[..., Ran], tmp_path: P
     labelled(tmp_path / "l", [(f"{i}.png", f"animal{i // 2}") for i in range(8)], "file,class")
     done = run("evaluate", "--data", "l", "--seeds", "1")
     assert "retrieval, 8 pictures of 4 unseen classes" in done.out and "proposals" not in done.out
+    # It was told as a defect.
+    done = run("evaluate", "--data", "l", "--seed", "-1")
+    assert done.status == 2 and "-1 is not in the range x>=0" in done.err
     boxed(tmp_path / "b", ["one.png"])
     done = run("evaluate", "--data", "b")
     assert "proposals on 1 picture: recall 1.000" in done.out and "retrieval" not in done.out

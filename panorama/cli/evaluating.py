@@ -26,7 +26,7 @@ from panorama.lines import counted
     type=FilePath(),
     help="Folder with images/labels.csv (file, class), boxes/boxes.csv (file, x1, y1, x2, y2), or both.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="The first random seed.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The first random seed.")
 @click.option(
     "--seeds", type=click.IntRange(1), default=3, show_default=True, help="How many seeds to average over."
 )

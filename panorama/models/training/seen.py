@@ -28,6 +28,7 @@ class SeenInTraining:
 
     Attributes:
         sources: labelled sources of the shipped training; `held_out` keeps some of their classes back.
+        whole: those of them whose classes were all learned.
         names: classes that fine-tuning learned from or chose by, in lower case.
         files: their pictures, by size in bytes.
         tables: the tables that list them.
@@ -35,6 +36,7 @@ class SeenInTraining:
     """
 
     sources: set[str] = field(default_factory=set)
+    whole: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
     files: dict[int, list[Path]] = field(default_factory=dict)
     tables: list[Path] = field(default_factory=list)
@@ -65,6 +67,8 @@ class SeenInTraining:
         elif "adapt" not in recipe:
             labelled = [t for t in tables if t.get("kind") == "labelled-csv" or t.get("labels")]
             self.sources |= {str(table.get("name")) for table in labelled}
+            whole = [t for t in labelled if t.get("kind") == "folders" and not t.get("hold_out", True)]
+            self.whole |= {str(table.get("name")) for table in whole}
         elif not self._read(folder / str(tables[0].get("csv", ""))):
             self.unknown.append(folder)
         start = recipe.get("start")
@@ -109,4 +113,4 @@ class SeenInTraining:
 
     def keeps(self, source: str, label: str) -> bool:
         """Whether the shipped training kept a class back; it never saw sources other than its own."""
-        return source not in self.sources or held_out(source, label)
+        return source not in self.sources or (source not in self.whole and held_out(source, label))
