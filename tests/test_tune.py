@@ -261,6 +261,7 @@ def test_a_rate_on_the_command_line_goes_before_the_profile(run: Run, tmp_path: 
         (["films", "--loss", "nan"], "--loss is a share"),
         (["films", "--speed", "0"], "--speed is a multiple"),
         (["films", "--seconds", "0"], "--seconds is between"),
+        (["films", "--loss", "0.02", "--speed", "30"], "give one aim: --loss or --speed, got 0.02 and 30"),
         (["nowhere.mp4"], "no video to try settings on: nowhere.mp4"),
         (["broken.mp4"], "none of the videos can be read"),
         ([], "give PATHS"),

@@ -94,8 +94,8 @@ def tune(
         tell: called with a line about each step.
 
     Raises:
-        UsageError: a number is out of range, no setting is fast enough, or the sample shows nothing to judge
-            by.
+        UsageError: a number is out of range, both aims are given, no setting is fast enough, or the sample
+            shows nothing to judge by.
         VideoError: there is no video, or none that can be read.
     """
     _check(seconds, most_loss, least_speed)
@@ -140,7 +140,9 @@ def _without_own_clips(found: Found, library: Library) -> Found:
 
 
 def _check(seconds: float, most_loss: float | None, least_speed: float | None) -> None:
-    """Refuse numbers that are out of range, before minutes of work."""
+    """Refuse numbers that are out of range, or two aims, before minutes of work."""
+    if most_loss is not None and least_speed is not None:
+        raise UsageError(f"give one aim: --loss or --speed, got {most_loss:g} and {least_speed:g}")
     if most_loss is not None and not 0 <= most_loss < 1:
         raise UsageError(f"--loss is a share from 0 to below 1, got {most_loss}")
     if not LEAST_SECONDS <= seconds <= 3600:
