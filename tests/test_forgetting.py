@@ -18,7 +18,7 @@ from store_samples import full_after
 from panorama.album.forgetting import SHOWN_TRACKS, Seen, seen_of
 from panorama.lines import shell_line
 from panorama.opening import open_library
-from panorama.store import Store
+from panorama.store import Store, segment_of
 from panorama.store.upkeep import rewrite
 
 
@@ -89,6 +89,58 @@ def test_tracks_of_a_video_and_its_copy_count_once(run, asked, doubtful) -> None
         found = seen_of(library, "red").accepted.tolist()
         assert 2 * len(found) == len(sure) > 0 and set(found) == {track for (track,) in sure}
         assert seen_of(library, "Erika's car").uncertain.tolist() == doubtful
+
+
+@pytest.fixture
+def half(asked: Path) -> list[int]:
+    """The tracks of yard/b.mp4, whose vectors are of another model, as if `index` had broken off."""
+    with open_library(asked / "panorama-library") as library:
+        tracks = library.query("SELECT track_id FROM tracks WHERE video = 'yard/b.mp4'").fetchall()
+    with Store.open(asked / "panorama-library") as store, store._place.catalog.write() as tx:
+        tx.run(
+            "UPDATE files SET model_hash = :other WHERE table_name = 'embeddings' AND file_id IN"
+            " (SELECT file_id FROM file_segments WHERE segment_id = :segment)",
+            other="0" * 64,
+            segment=int(segment_of(tracks[0][0])),
+        )
+        tx.run("UPDATE counters SET value = value + 1")
+    return [track for (track,) in tracks]
+
+
+def test_videos_that_could_not_be_searched_are_told_before_and_afterwards(
+    run, asked, half, monkeypatch
+) -> None:
+    """Their tracks stayed, and nothing was said of them."""
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: "n")
+    told = "may {} their pictures.*: 1 video is not searched: indexed with another model"
+    assert re.search(told.format("keep"), run("forget", "red", "--with-sightings").err)
+    assert re.search(told.format("keep"), run("query", "FORGET ENTITY 'red' WITH SIGHTINGS").err)
+    with open_library(asked / "panorama-library") as library:
+        (warned,) = library.query("FORGET ENTITY 'blue' WITH SIGHTINGS").warnings
+        assert re.search(told.format("have kept"), warned)
+    done = run("forget", "red", "--with-sightings", "--yes")
+    assert done.status == 0 and re.search(told.format("have kept"), done.err)
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_registered_track_goes_though_its_video_cannot_be_searched(run, asked, half, is_lost) -> None:
+    """It was not matched without vectors, and its pictures stayed."""
+    with open_library(asked / "panorama-library") as library:
+        library.register_seen("somebody", track_ids=half[:1])
+        library.register_seen("nobody", track_ids=half[1:2])
+        library.register_seen("nobody", track_ids=half[1:2], look_alike=True)
+        if is_lost:  # the vectors of its picture, and the picture that they are computed from
+            library.exemplars("somebody")[0].picture.unlink()
+    if is_lost:
+        with Store.open(asked / "panorama-library") as store, store._place.catalog.write() as tx:
+            tx.run("DELETE FROM exemplar_vectors")
+            tx.run("UPDATE counters SET value = value + 1")
+    with open_library(asked / "panorama-library") as library:
+        assert seen_of(library, "nobody").accepted.tolist() == [], "it was denied since"
+        seen = library.forget("somebody", with_sightings=True)
+        assert seen is not None and half[0] in seen.accepted.tolist()
+        crops = library.query("SELECT DISTINCT track_id FROM crops WHERE video = 'yard/b.mp4'").fetchall()
+        assert half[0] not in [track for (track,) in crops]
 
 
 def test_of_many_tracks_the_likeliest_are_named() -> None:

@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 from panorama.commands import command, command_of
 from panorama.errors import NotYetErased
 from panorama.lines import counted
+from panorama.query.matching.said import Said
 from panorama.query.text.advised import uncertain_of
 from panorama.query.text.quoting import quote_text
+from panorama.store.scenes.places import PlaceTables
+from panorama.store.scenes.seen_tracks import NO_TRACK, tracks_at
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -47,6 +50,8 @@ class Seen:
             it.
         others: how many of these crops are of tracks that were accepted as other entities, by their names.
         emptied: (E,) int64 ids of the other uncertain tracks, which have no crops but these.
+        warnings: why other tracks that show it may have been missed: videos that were not searched, for
+            example.
     """
 
     name: str
@@ -55,6 +60,7 @@ class Seen:
     overlapping: NDArray[np.int64] = field(default_factory=_none)
     others: Mapping[str, int] = field(default_factory=dict)
     emptied: NDArray[np.int64] = field(default_factory=_none)
+    warnings: tuple[str, ...] = ()
 
     def before(self) -> list[str]:
         """What to know before forgetting it: the tracks that stay can still be queried by its name."""
@@ -62,7 +68,7 @@ class Seen:
         if len(self.accepted):
             accepted = f"SELECT tracks WHERE entity = {quote_text(self.name)}"
             tracks += f"; see: {_asked(accepted, 'accepted.jpg')}"
-        lines = [tracks]
+        lines = [tracks, *(f"tracks that show it may keep their pictures: {told}" for told in self.warnings)]
         if len(self.overlapping):
             shown = self.overlapping[:SHOWN_CROPS]
             least = "" if len(shown) == len(self.overlapping) else f", {len(shown)} of them"
@@ -83,6 +89,11 @@ class Seen:
     def after(self) -> list[str]:
         """What went with its tracks, and what stays, by track ids, since its name means nothing any more."""
         lines = [self._of_overlapping("was", "were")] if len(self.overlapping) else []
+        lines += [
+            "tracks that show it may have kept their pictures; to erase them, register it again and forget"
+            f" that, after this: {told}"
+            for told in self.warnings
+        ]
         if not len(self.uncertain):
             return lines
         shown = self.uncertain[:SHOWN_TRACKS]
@@ -138,8 +149,9 @@ def seen_of(library: Library, name: str) -> Seen:
     """What was matched to an entity, and what overlaps that; UnknownEntity if there is no such entity."""
     entity = library.entity(name).name
     begun = library.being_forgotten(entity)  # partly erased tracks may no longer match
-    matched = [row[0] for row in library.query(_ACCEPTED, [entity]).fetchall()]
-    accepted = np.union1d(begun, np.array(matched, np.int64))
+    sure = library.query(_ACCEPTED, [entity])
+    matched = np.array([row[0] for row in sure.fetchall()], np.int64)
+    accepted = np.union1d(begun, np.union1d(matched, _cut_from(library, entity)))
     found = library.query(uncertain_of([entity]))
     # Copies of a video share its tracks, but each copy has its own rows.
     rows = sorted(found, key=lambda row: -row["score"])
@@ -150,7 +162,23 @@ def seen_of(library: Library, name: str) -> Seen:
     empty = np.isin(uncertain, beside.emptied)
     first, others = _others_first(beside, named)
     crops = np.concatenate([first, np.setdiff1d(library.crops_being_forgotten(entity), first)])
-    return Seen(entity, accepted, uncertain[~empty], crops, others, uncertain[empty])
+    warnings = tuple(dict.fromkeys(sure.warnings + found.warnings))
+    return Seen(entity, accepted, uncertain[~empty], crops, others, uncertain[empty], warnings)
+
+
+def _cut_from(library: Library, entity: str) -> NDArray[np.int64]:
+    """The tracks that examples were cut from. They show it, even if no vectors say so: they are not matched
+    where a video or an example has none of the library's model.
+    """
+    pictures, snapshot = library.exemplars(entity), library.snapshot()
+    examples, denied = (
+        np.array([one.exemplar_id for one in pictures if one.kind == kind], np.int64)
+        for kind in ("example", "denied")
+    )
+    seen = snapshot.seen.of(np.concatenate([examples, denied]))
+    tracks = tracks_at(PlaceTables(snapshot), seen)
+    there = tracks != NO_TRACK
+    return Said.of(seen.exemplar_ids[there], tracks[there], examples, denied).accepted
 
 
 def _of_others(library: Library, entity: str) -> dict[str, list[int]]:
