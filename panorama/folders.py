@@ -1,11 +1,13 @@
 """A folder comes in; which folders below it are to be searched, and the files in them, go out.
 
-Also: whether a file is gone.
+Also: whether a file is gone, and how the disk spells a name.
 """
 
 from __future__ import annotations
 
 import errno
+import os
+import unicodedata
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -47,6 +49,21 @@ def is_gone(path: Path) -> bool:
     except OSError as exc:
         return exc.errno in _NO_SUCH
     return False
+
+
+def spelled(path: Path) -> Path:
+    """A path as the disk spells it: names from a Mac have decomposed accents, typed ones hardly ever do.
+
+    If no spelling of it is there, the path itself.
+    """
+    if os.path.exists(path):  # noqa: PTH110  may be no path
+        return path
+    found = Path(path.anchor)
+    for part in path.relative_to(path.anchor).parts:
+        forms = (part, *(unicodedata.normalize(form, part) for form in ("NFC", "NFD")))
+        there = (found / form for form in forms if os.path.exists(found / form))  # noqa: PTH110
+        found = next(there, found / part)
+    return found if os.path.exists(found) else path  # noqa: PTH110
 
 
 def files_below(folder: Path) -> dict[Path, Path]:

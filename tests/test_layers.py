@@ -49,7 +49,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     # The query engine gets the embedder passed in: it knows the interface, not the models.
     "query": frozenset(
         {
-            *("errors", "lines", "commands", "values", "arguments", "whole_imports", "stopping"),
+            *("errors", "lines", "commands", "values", "arguments", "whole_imports", "stopping", "folders"),
             *("frames", "regions", "store", "models.base"),
         }
     ),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from pathlib import Path
 
 import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
 
 import panorama
-from panorama.album import registering
+from panorama.album import registering, vocabulary
 from panorama.album.vocabulary import execute
 from panorama.errors import BadImage, EntityError, QueryError, UnknownEntity
 from panorama.query.text.statements import AddExemplars, CreateEntity
@@ -71,6 +72,10 @@ def test_create_takes_folders_patterns_and_lists_and_does_all_or_nothing(library
     assert counts(library)[0] == ("folder", 4, 0)
     with pytest.raises(EntityError, match="ALTER ENTITY 'many' ADD"):
         library.query("CREATE ENTITY 'many' FROM 'album/red.png'")
+    library.query("CREATE ENTITY 'O''Brien' FROM 'album/red.png'")
+    with pytest.raises(EntityError, match="ALTER ENTITY 'O''Brien' ADD"):  # it was "O'Brien"
+        library.query("CREATE ENTITY 'O''Brien' FROM 'album/red.png'")
+    library.query("DROP ENTITY 'O''Brien'")
     with pytest.raises(BadImage, match="no image at"):
         library.query("CREATE ENTITY 'half' FROM 'album/red.png', 'album/nosuch.png'")
     assert [name for name, *_ in counts(library)] == ["folder", "many"]
@@ -129,6 +134,47 @@ def test_pictures_are_named_as_the_statement_names_them(library, tmp_path):
     (tmp_path / "album" / "more" / "below").mkdir(parents=True)
     told = library.query(create.format("'album'")).warnings
     assert told and not any(str(tmp_path) in line for line in told) and any("album" in line for line in told)
+
+
+@pytest.mark.parametrize("named", ["album/red.png", "album/r*.png", "album", "{root}/album/r[e]d.png"])
+def test_a_folder_may_have_brackets_in_its_path(library, tmp_path, named):
+    """Every picture below it was said to lie outside."""
+    root = tmp_path / "Photos [2024]" / "what?"
+    write_picture(root / "album" / "red.png", thing_picture("red"))
+    library.query(f"CREATE ENTITY 'x' FROM '{named.format(root=root)}'", picture_root=root)
+    assert [e.source for e in library.exemplars("x")] == [str(root / "album" / "red.png")]
+    for outside in ("../*.png", f"{tmp_path}/album/*.png", "[a-z]*/../../*.png"):
+        with pytest.raises(QueryError, match="outside"):
+            library.query(f"CREATE ENTITY 'y' FROM '{outside}'", picture_root=root)
+
+
+@pytest.mark.parametrize("named", ["album/café/Zoë.png", "album/caf*/Zoë*", "album/café"])
+def test_pictures_with_names_from_a_mac_are_found_as_they_are_typed(library, tmp_path, named):
+    """Their accents are decomposed: similarity('café.jpg') found them, CREATE ENTITY and REMOVE did not."""
+    place = tmp_path / unicodedata.normalize("NFD", "album/café/Zoë.png")
+    write_picture(place, thing_picture("red"))
+    library.query(f"CREATE ENTITY 'x' FROM '{named}' NOT FROM 'album/blue.png'")
+    assert library.register("y", tmp_path / named).exemplars == 1
+    assert library.exemplars("x")[0].source == str(place)
+    assert library.query("SELECT verify('album/café/Zoë.png', 'album/red.png')").fetchall() == [(True,)]
+    for text in ("Zoë.png", "album/café/Zoë.png"):
+        library.query(f"ALTER ENTITY 'x' REMOVE '{text}'")
+        assert counts(library)[0] == ("x", 0, 1)
+        library.query(f"ALTER ENTITY 'x' ADD '{named}'")
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ("/data/x/1.png is small: '/data/x 2/1.png' (/data/2.png)", "x/1.png is small: 'x 2/1.png' (2.png)"),
+        ("take it out: panorama --library /mnt/data/lib exemplars x", None),  # it was /mntlib
+        ("take it out: panorama --library /data/lib exemplars x", None),
+        ("take it out: panorama --library '/data/my lib' exemplars x", None),
+    ],
+)
+def test_only_pictures_are_named_from_the_root(told, shown):
+    """Commands got another library's path."""
+    assert vocabulary._as_written(told, CreateEntity("x", ("x/1.png",)), Path("/data")) == (shown or told)
 
 
 def test_pictures_outside_of_the_root_are_refused_also_behind_links(library, tmp_path, tmp_path_factory):

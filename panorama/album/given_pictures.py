@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from panorama.album.left_out import is_picture_file, left_out
 from panorama.album.margins import inside_margin
 from panorama.commands import command
 from panorama.errors import BadImage, UsageError
+from panorama.folders import spelled
 from panorama.lines import counted, one_line, some
 from panorama.pictures.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat, moves, read_pixels, seen_box
 from panorama.store import SeenAt
@@ -142,22 +144,25 @@ def array_picture(given: Any, source: str, trim: bool = True) -> Picture:
     return _flat(given_pixels(given, source), source, trim)
 
 
-def picture_files(paths: Iterable[Path | str]) -> list[Path]:
+def picture_files(paths: Iterable[Path | str], root: Path | None = None) -> list[Path]:
     """The image files that files, folders (without subfolders) and globs mean, each once, in order.
+
+    Args:
+        root: what relative paths are relative to, default the working directory; no part of any pattern.
 
     Raises:
         BadImage: a path or pattern matches nothing, a folder has no image, or access is denied.
     """
     try:
-        return list(_picture_files(paths))
+        return list(_picture_files(paths, Path() if root is None else root))
     except OSError as exc:
         raise BadImage(f"{exc.filename} cannot be read: {exc.strerror or exc}") from exc
 
 
-def _picture_files(paths: Iterable[Path | str]) -> dict[Path, None]:
+def _picture_files(paths: Iterable[Path | str], root: Path) -> dict[Path, None]:
     found: dict[Path, None] = {}
     for given in paths:
-        path = Path(given)
+        path = spelled(root / given)
         if path.is_dir():
             inside = images_in(path)
             if not inside:
@@ -165,11 +170,21 @@ def _picture_files(paths: Iterable[Path | str]) -> dict[Path, None]:
             found.update(dict.fromkeys(inside))
         elif path.exists():
             found[path] = None
-        elif matches := sorted(Path(p) for p in glob.glob(str(path), recursive=True)):  # noqa: PTH207
+        elif matches := _matching(str(given), root) or _matching(
+            unicodedata.normalize("NFD", str(given)), root
+        ):
             found.update(dict.fromkeys(matches))
         else:
             raise BadImage(f"no image at {path}, and no file matches it as a pattern")
     return found
+
+
+def _matching(pattern: str, root: Path) -> list[Path]:
+    """The files that match a pattern in a folder, whose own name is no part of the pattern."""
+    found: list[str] = []
+    for words in (pattern, unicodedata.normalize("NFD", pattern)):  # as in names from a Mac
+        found = found or glob.glob(words, root_dir=root, recursive=True)  # noqa: PTH207
+    return sorted(root / one for one in found)
 
 
 def images_in(folder: Path) -> list[Path]:

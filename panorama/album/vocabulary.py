@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +14,7 @@ import pyarrow as pa
 
 from panorama.album.given_pictures import passed_over, picture_files
 from panorama.errors import BadImage, EntityError, NotYetErased, QueryError, UnknownEntity
+from panorama.folders import spelled
 from panorama.lines import some
 from panorama.query.handed.by_example import ELSEWHERE
 from panorama.query.matching.decide import least_similarity
@@ -34,6 +37,9 @@ from panorama.values import is_path
 
 if TYPE_CHECKING:
     from panorama.library import Library
+
+_BEGINS = r"(?<![^\s'\"(\[])(?<!--library )(?<!--library ')"
+"""Where the path of a picture may begin: not within another path, nor where a command names the library."""
 
 
 def execute(library: Library, statement: EntityStatement, picture_root: Path | None) -> Result:
@@ -60,7 +66,7 @@ def _as_written(told: str, statement: EntityStatement, root: Path | None) -> str
     if any(Path(picture).is_absolute() for picture in (*statement.pictures, *negatives)):
         return told
     for base in dict.fromkeys((root.resolve(), root.absolute())):
-        told = told.replace(f"{base}{os.sep}", "")
+        told = re.sub(_BEGINS + re.escape(f"{base}{os.sep}"), "", told)
     return told
 
 
@@ -68,7 +74,9 @@ def _execute(library: Library, statement: EntityStatement, picture_root: Path | 
     match statement:
         case CreateEntity(name, pictures, negatives, category):
             if check_name(name) in {e.name for e in library.entities()}:
-                raise EntityError(f"there is an entity {name!r} already; use ALTER ENTITY {name!r} ADD '...'")
+                raise EntityError(
+                    f"there is an entity {name!r} already; use ALTER ENTITY {quote_text(name)} ADD '...'"
+                )
             found, rivals = below(picture_root, pictures), below(picture_root, negatives)
             made = library.register(name, found, unlike=rivals, category=category or None, known=False)
             left = _passed_over(picture_root, (*pictures, *negatives))
@@ -129,15 +137,15 @@ def below(root: Path | None, pictures: Sequence[str]) -> list[Path]:
             "pictures cannot be named in SQL here; register them from Python or the command line"
         )
     base = root.resolve()
-    paths = [base / picture for picture in pictures]
-    for path, picture in zip(paths, pictures, strict=True):
+    words = [_from_root(picture, root) for picture in pictures]
+    for word, picture in zip(words, pictures, strict=True):
         # Resolve a pattern without its parts that have wildcards: what it matches must lie below that folder.
-        fixed = Path(*[part for part in path.parts if not set(part) & set("*?[")])
+        fixed = base.joinpath(*[part for part in word.parts if not set(part) & set("*?[")])
         if not fixed.resolve().is_relative_to(base):
             raise QueryError(
                 f"the picture {picture!r} lies outside {base}, where pictures must be; {ELSEWHERE}"
             )
-    files = picture_files(paths)
+    files = picture_files(words, base)
     for file in files:
         if not file.resolve().is_relative_to(base):
             raise QueryError(
@@ -145,6 +153,13 @@ def below(root: Path | None, pictures: Sequence[str]) -> list[Path]:
                 f" must be; {ELSEWHERE}"
             )
     return files
+
+
+def _from_root(picture: str, root: Path) -> Path:
+    """A path or pattern from the root, if it lies below it: the root's own brackets are no wildcards."""
+    path = Path(picture)
+    bases = (root.resolve(), root.absolute())
+    return next((path.relative_to(base) for base in bases if path.is_relative_to(base)), path)
 
 
 def _remove(library: Library, name: str, given: Sequence[str], root: Path | None) -> None:
@@ -161,7 +176,7 @@ def _meant(known: Sequence[Exemplar], name: str, text: str, root: Path | None) -
     """The exemplar that has this id or path; where none has, the one whose file has this name."""
     path = _place(text, root)
     hits = [e for e in known if text == str(e.exemplar_id) or path == _place(e.source, root)]
-    hits = hits or [e for e in known if text == Path(e.source).name]
+    hits = hits or [e for e in known if _composed(text) == _composed(Path(e.source).name)]
     if len(hits) == 1:
         return hits[0]
     listed = some([f"{e.exemplar_id} ({e.source}, {e.kind})" for e in hits or known])
@@ -177,7 +192,14 @@ def _meant(known: Sequence[Exemplar], name: str, text: str, root: Path | None) -
 def _place(source: str, root: Path | None) -> Path:
     """A source as a path from the root; folders may be links, but a picture is the one that was named."""
     path = Path(root or "", source)
-    return Path(os.path.realpath(path.parent), path.name) if is_path(source) else path
+    if not is_path(source):
+        return path
+    return Path(_composed(os.path.realpath(spelled(path.parent))), _composed(path.name))
+
+
+def _composed(text: str) -> str:
+    """A name with composed accents: in files from a Mac they are decomposed, as hardly anybody types them."""
+    return unicodedata.normalize("NFC", text)
 
 
 def _passed_over(root: Path | None, pictures: Sequence[str]) -> tuple[str, ...]:

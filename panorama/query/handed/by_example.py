@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import stat
 import time
-import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama.errors import BadImage, QueryError
+from panorama.folders import spelled
 from panorama.lines import counted
 from panorama.query.explain import PictureStep, similarity_lines
 from panorama.query.handed.lending import lend
@@ -83,7 +83,7 @@ class ByExample:
             return self._read(named.given)
         if self._root is None:
             raise QueryError("pictures cannot be named here: there is no picture root", run.sql, position)
-        place = self._place(self._root / named)
+        place = spelled(self._root / named).resolve()
         if not place.is_relative_to(self._root):
             raise QueryError(
                 f"picture {named!r} lies outside {self._root}, where pictures must be; {ELSEWHERE}",
@@ -101,11 +101,6 @@ class ByExample:
         except BadImage as exc:
             # Show the picture's name as the statement has it, not the whole path.
             raise BadImage(str(exc).replace(str(place), str(named))) from exc
-
-    def _place(self, path: Path) -> Path:
-        """The picture's resolved path; file names from a Mac may have decomposed accents: try those, too."""
-        apart = Path(unicodedata.normalize("NFD", str(path)))
-        return (apart if not _is_file(path) and _is_file(apart) else path).resolve()
 
     def verifier(self, run: Run) -> Verify:
         """The function behind `verify(a, b)` and its variants; it compares each pair of pictures once."""
