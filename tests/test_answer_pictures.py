@@ -36,6 +36,23 @@ def test_an_answer_is_drawn_and_cut(library: panorama.Library, tmp_path: Path) -
     assert (clips.drawn, clips.failed) == (2, []) and len(list((tmp_path / "clips").glob("*.mp4"))) == 2
 
 
+def test_a_row_is_shown_in_the_frame_that_it_names(library: panorama.Library, tmp_path: Path) -> None:
+    """Rows of a track without a box were all shown by its best view, under the times of their own."""
+
+    def drawn(sql: str) -> cv2.typing.MatLike:
+        library.sheet(library.query(sql), tmp_path / "hits.png")
+        return cv2.imread(str(tmp_path / "hits.png"))
+
+    crops = "FROM crops WHERE video = 'yard/b.mp4' ORDER BY crop_id LIMIT 4"
+    assert len(library.query(f"SELECT DISTINCT track_id FROM (SELECT track_id {crops})")) < 4
+    bare = drawn(f"SELECT video, time, track_id, crop_id {crops}")
+    assert (bare == drawn(f"SELECT video, time, track_id, crop_id, frame, x1, y1, x2, y2 {crops}")).all()
+
+    samples = "FROM detections WHERE video = 'yard/b.mp4' ORDER BY track_id, time LIMIT 4"
+    bare, placed = (drawn(f"SELECT video, time, frame{more} {samples}") for more in (", track_id", ""))
+    assert (bare[6:206] == placed[6:206]).all(), "no box, since that is of another frame"
+
+
 def test_of_a_file_that_is_another_by_now_it_is_said(library: panorama.Library, tmp_path: Path) -> None:
     """The command line said so, and whoever wrote a sheet from Python was told nothing."""
     answer = library.query("SELECT moments WHERE entity = 'red'")

@@ -65,8 +65,8 @@ def write_sheet(
         hits: places to show; if there are more than `limit`, see `choose`.
         paths: video name -> file.
         out: picture file; its suffix sets the format.
-        tracks: returns the best view of a track, for hits with a track but no box, and the timestamps that
-            identify frames in damaged files; None to do without.
+        tracks: returns the places of crops and of tracks' best views, for hits without a box, and the
+            timestamps that identify frames in damaged files; None to do without.
         facts: what the library knows of the times of the hits; None to do without.
         stored: returns the stored picture of a hit whose frame cannot be read.
 
@@ -130,13 +130,20 @@ def _lines(hit: Hit, facts: HitFacts) -> tuple[Line, ...]:
 
 
 def _boxed(hits: Sequence[Hit], tracks: TrackBoxes | None) -> list[Hit]:
-    """The hits; a hit of a track without a box gets frame and box of the track's best view."""
-    bare = [hit.track_id for hit in hits if hit.box_xyxy is None and hit.track_id is not None]
-    views = tracks.views(bare) if tracks is not None else {}
+    """The hits; one without a box gets frame and box of its crop, or of its track's best view if it names no
+    frame either.
+    """
+    if tracks is None:
+        return list(hits)
+    bare = [hit for hit in hits if hit.box_xyxy is None]
+    crops = tracks.crops(hit.crop_id for hit in bare if hit.crop_id is not None)
+    views = tracks.views(hit.track_id for hit in bare if hit.track_id is not None)
     out = []
     for hit in hits:
-        view = None if hit.box_xyxy is not None or hit.track_id is None else views.get(hit.track_id)
-        if view is not None:
-            hit = replace(hit, frame=view[0], box_xyxy=view[1])
-        out.append(hit)
+        view = None
+        if hit.box_xyxy is None and hit.crop_id is not None:
+            view = crops.get(hit.crop_id)
+        elif hit.box_xyxy is None and hit.frame is None and hit.track_id is not None:
+            view = views.get(hit.track_id)
+        out.append(hit if view is None else replace(hit, frame=view[0], box_xyxy=view[1]))
     return out

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 Box = tuple[float, float, float, float]
 
 _VIEWS = f"""
-SELECT track_id, frame, x1, y1, x2, y2 FROM crops WHERE track_id IN ({{tracks}})
+SELECT track_id, frame, x1, y1, x2, y2 FROM crops WHERE track_id IN ({{ids}})
 QUALIFY row_number() OVER (PARTITION BY track_id ORDER BY {BEST_FIRST}) = 1
 """
-_ALONG = "SELECT frames WHERE track_id IN ({tracks})"
-_BANDS = "SELECT tracks, band WHERE entity = ? AND score >= 0 AND track_id IN ({tracks})"
+_CROPS = "SELECT crop_id, frame, x1, y1, x2, y2 FROM crops WHERE crop_id IN ({ids})"
+_ALONG = "SELECT frames WHERE track_id IN ({ids})"
+_BANDS = "SELECT tracks, band WHERE entity = ? AND score >= 0 AND track_id IN ({ids})"
 _NAMED = "SELECT frames WHERE entity = ? AND band = ? AND video = ? AND time >= ? AND time < ?"
 _FRAMES = """
 SELECT DISTINCT video, frame, pts, time FROM frames
@@ -54,6 +55,10 @@ class TrackBoxes:
     def views(self, track_ids: Iterable[int]) -> Mapping[int, tuple[int, Box]]:
         """Frame and box of the best crop of each track; unknown tracks are left out."""
         return {row["track_id"]: (row["frame"], _box(row)) for row in self._rows(_VIEWS, track_ids)}
+
+    def crops(self, crop_ids: Iterable[int]) -> Mapping[int, tuple[int, Box]]:
+        """Frame and box of each crop; unknown crops are left out."""
+        return {row["crop_id"]: (row["frame"], _box(row)) for row in self._rows(_CROPS, crop_ids)}
 
     def along(self, track_ids: Iterable[int]) -> dict[int, list[Box]]:
         """Frame -> the boxes of these tracks, all of one video, in every frame of theirs."""
@@ -117,13 +122,13 @@ class TrackBoxes:
         found = {(row["video"], row["frame"]): row for row in rows}
         return {one: found[one] for one in found.keys() & wanted}
 
-    def _rows(self, sql: str, track_ids: Iterable[int], *before: Any) -> list[dict[str, Any]]:
-        """The rows of SQL about some tracks, whose ids follow its other values."""
-        tracks = sorted(set(track_ids))
-        if not tracks:
+    def _rows(self, sql: str, some: Iterable[int], *before: Any) -> list[dict[str, Any]]:
+        """The rows of SQL about some tracks or crops, whose ids follow its other values."""
+        ids = sorted(set(some))
+        if not ids:
             return []
         rows: list[dict[str, Any]] = self._query(
-            sql.format(tracks=", ".join("?" * len(tracks))), [*before, *tracks]
+            sql.format(ids=", ".join("?" * len(ids))), [*before, *ids]
         ).to_pylist()
         return rows
 
