@@ -23,6 +23,7 @@ from panorama.lettering import text_width
 from panorama.shown.explaining import _tracks_at
 from panorama.shown.why import Place
 from panorama.shown.why_picture import draw_why, write_why
+from panorama.store import Store
 
 GREEN, AMBER, RED = (74, 190, 110), (235, 175, 60), (225, 85, 80)
 
@@ -497,3 +498,17 @@ def test_a_track_that_was_denied_is_kept_out_and_the_account_says_so(library):
         number: row.score for number, row in before.items()
     }
     library.drop("sash")
+
+
+def test_an_example_without_vectors_is_not_laid_to_the_track(asked):
+    """The track was said to be without vectors, and `index`, which was advised, found nothing to do."""
+    with panorama.open(asked / "panorama-library") as library:
+        library.exemplars("red")[0].picture.unlink()
+        tracks = library.query("SELECT track_id FROM tracks").fetchall()
+    with Store.open(asked / "panorama-library") as store, store._place.catalog.write() as tx:
+        tx.run("DELETE FROM exemplar_vectors")  # as if they were of another model
+        tx.run("UPDATE counters SET value = value + 1")
+    with panorama.open(asked / "panorama-library") as library:
+        with pytest.raises(EntityError, match="no example of 'red' has vectors of color-bands"):
+            library.why("red", track_id=tracks[0][0])
+        assert library.why("blue", track_id=tracks[0][0]).band == "rejected"

@@ -58,7 +58,7 @@ def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) 
     Raises:
         UnknownEntity, UnknownVideo: there is no such entity or video.
         UsageError: there is no track, or none of its crops has a vector.
-        EntityError: the entity has no example to compare with.
+        EntityError: the entity has no example to compare with, or none with vectors.
     """
     name = library.entity(entity).name
     pictures = library.exemplars(name)
@@ -66,6 +66,12 @@ def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) 
         only = ", only pictures of other things" if pictures else ""
         add = command_of("register", name, behind="IMAGE...")
         raise EntityError(f"{name!r} has no example{only}; add one: {add}")
+    views = matcher.source.album(matcher.embedder.exits)
+    if not ((views.entity_index == views.entities.index(name)) & ~views.negative).any():
+        raise EntityError(
+            f"no example of {name!r} has vectors of {matcher.embedder.name}, so nothing is compared with it;"
+            f" run `{command('index')}` again, which says why"
+        )
     if place.video is not None:
         place = _named(library, place, place.video)
     tracks = _tracks_at(library, place)
