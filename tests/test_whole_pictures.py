@@ -104,6 +104,14 @@ def test_a_box_is_of_the_file_if_a_margin_was_cut_off(library):
     assert "margin" in margin and "at 260,120,388,248," in whole
 
 
+def test_a_box_is_of_the_file_if_a_transparent_margin_was_cut_off(library):
+    """It counted pixels of what was left, while --box counts those of the file."""
+    opaque = np.dstack([photograph(RED), np.full((480, 640), 255, np.uint8)])
+    clear = cv2.copyMakeBorder(opaque, 50, 0, 100, 100, cv2.BORDER_CONSTANT, value=(0, 0, 0, 0))
+    (whole,) = library.register("car", [np.asarray(clear, np.uint8)]).warnings
+    assert "at 260,170,388,298," in whole
+
+
 def test_a_proposer_that_is_gone_keeps_nobody_from_registering(library, monkeypatch):
     def gone(self: object) -> None:
         raise ModelError("no proposer at models/mine")

@@ -56,6 +56,7 @@ class Picture:
     Attributes:
         source: the file and part, or the name of a picture in memory.
         first: whether it is the first of several pictures in an animated file.
+        left_top: its corner in the picture as given, of which margins may have been cut off.
         inside_xyxy: its box in the picture as given, if a margin of one colour was cut off.
         seen: its place in a video of the library, if it is a crop of one.
         told: remarks on it for users.
@@ -64,6 +65,7 @@ class Picture:
     rgb: NDArray[np.uint8]
     source: str
     first: bool = False
+    left_top: tuple[int, int] = (0, 0)
     inside_xyxy: tuple[int, int, int, int] | None = None
     seen: SeenAt | None = None
     told: tuple[str, ...] = ()
@@ -213,15 +215,16 @@ def _from_video(path: Path) -> str:
 
 def _flat(pixels: NDArray[np.uint8], source: str, trim: bool, first: bool = False) -> Picture:
     """The picture of pixels (H, W, 3) or (H, W, 4), checked."""
-    whole = checked(Picture(np.ascontiguousarray(laid_flat(pixels, trim)), source, first))
+    x, y = seen_box(pixels)[:2] if trim else (0, 0)
+    whole = checked(Picture(np.ascontiguousarray(laid_flat(pixels, trim)), source, first, (x, y)))
     inside = inside_margin(whole.rgb) if trim else None
     if inside is None:
         return whole
-    x, y = seen_box(pixels)[:2]
     x1, y1, x2, y2 = inside
     part = np.ascontiguousarray(whole.rgb[y1:y2, x1:x2])
     try:
-        return checked(Picture(part, source, first, (x + x1, y + y1, x + x2, y + y2)))
+        own = (x + x1, y + y1, x + x2, y + y2)
+        return checked(Picture(part, source, first, own[:2], own))
     except BadImage:  # a line, a speck or a stripe: the picture itself is what was meant
         return whole
 

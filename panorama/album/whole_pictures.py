@@ -111,7 +111,7 @@ def _pixels(picture: Picture) -> int:
 
 
 def _said(picture: Picture, box: Corners, share: float) -> str:
-    left, top = picture.inside_xyxy[:2] if picture.inside_xyxy else (0, 0)  # boxes are in pixels of the file
+    left, top = picture.left_top  # boxes are in pixels of the file
     at = ",".join(str(corner + by) for corner, by in zip(box, (left, top, left, top), strict=True))
     return (
         f"{one_line(picture.source)} seems to show far more than the entity: what stands out in it, at"
