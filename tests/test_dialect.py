@@ -93,6 +93,7 @@ def test_every_fixture_can_be_executed(engine: Engine, sql: str) -> None:
         ("SELECT frames, band + 1 FROM videos", []),
         ("SELECT frames, band FROM videos WHERE 1", []),
         ("SELECT frames, FROM videos", []),
+        ("SELECT frames, 1 WHERE a IS DISTINCT FROM b", ["SELECT frames, 1 WHERE a IS DISTINCT FROM b"]),
         ("SELECT frames, (SELECT 1 FROM t) FROM videos", []),
         ("SELECT 1 WHERE EXISTS (SELECT frames, 1 AS a WHERE 1)", []),
         ('SELECT "frames" WHERE 1', []),

@@ -367,6 +367,36 @@ def test_plain_sql_asks_boxes_of_any_relation(engine: Engine) -> None:
     assert engine.query(beside).fetchall() == engine.query(written).fetchall() != [(0,)]
 
 
+@pytest.mark.parametrize(
+    ("target", "place"),
+    [
+        ("frames", "entity = 'red-van' AND crosses('kerb')"),
+        ("frames", "left_of('red-van', 'blue-van')"),
+        ("tracks", "inside('lawn')"),
+        ("moments", "entity = 'blue-van' AND inside('mat')"),
+    ],
+)
+def test_a_place_may_stand_behind_is_distinct_from(engine: Engine, target: str, place: str) -> None:
+    """The FROM of the comparison was taken for that of another SELECT: other rows came, or an error."""
+    for compared in ("camera IS DISTINCT FROM 'yard'", "camera IS NOT DISTINCT FROM 'gate'"):
+        before = engine.query(f"SELECT {target} WHERE {place} AND {compared}").fetchall()
+        assert engine.query(f"SELECT {target} WHERE {compared} AND {place}").fetchall() == before != []
+
+
+def test_a_call_is_named_after_itself_wherever_it_stands_in_the_select_list(engine: Engine) -> None:
+    """Behind DISTINCT, also that of IS DISTINCT FROM, it was named by the SQL that it became."""
+    for sql in (
+        "SELECT DISTINCT inside('mat') FROM crops",
+        "SELECT DISTINCT inside('mat'), x1 IS DISTINCT FROM 3 FROM crops",
+        "SELECT x1 IS DISTINCT FROM 3, inside('mat') FROM crops",
+        "SELECT inside('mat'), x1 IS DISTINCT FROM 3 FROM crops",
+    ):
+        assert "inside" in engine.query(sql).columns, sql
+    counted = engine.query("SELECT count(DISTINCT inside('mat')) AS n FROM crops")
+    assert counted.columns == ["n"]
+    assert counted.fetchall() == [(2,)]
+
+
 def test_the_shapes_are_a_relation(engine: Engine) -> None:
     rows = engine.query("SELECT zone, camera, kind, len(points) AS n FROM zones ORDER BY zone, camera")
     assert rows.fetchall() == [

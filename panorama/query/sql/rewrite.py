@@ -40,6 +40,7 @@ from panorama.query.text.extensions import (
     Extension,
     find_extensions,
     named_queries,
+    names_tables,
 )
 from panorama.query.text.guard import readable
 from panorama.query.text.parameters import (
@@ -231,14 +232,14 @@ class Rewriter:
         around = [e for e in self._extensions if e.kind == "shorthand" and e.first < extension.first < e.last]
         if not around:
             return None
-        between = self._typed[around[-1].first + 1 : extension.first]
         depth = [0]
-        for token in between:
-            if token.token_type in OPENERS:
+        for i in range(around[-1].first + 1, extension.first):
+            kind = self._typed[i].token_type
+            if kind in OPENERS:
                 depth.append(0)
-            elif token.token_type in CLOSERS:
+            elif kind in CLOSERS:
                 depth.pop()
-            elif token.token_type in (TokenType.SELECT, TokenType.FROM):
+            elif kind == TokenType.SELECT or (kind == TokenType.FROM and names_tables(self._typed, i)):
                 depth[-1] = 1
         return None if any(depth) else self._typed[around[-1].first + 1].text.lower()
 
@@ -412,7 +413,10 @@ class Rewriter:
 
     def _names_a_column(self, extension: Extension) -> bool:
         """Whether a call is a complete item of the outermost SELECT, which is then named after it."""
-        before = self._typed[extension.first - 1].token_type if extension.first else None
+        first = extension.first - 1
+        if first > 0 and self._typed[first].token_type == TokenType.DISTINCT:
+            first -= 1  # SELECT DISTINCT similarity('a.jpg')
+        before = self._typed[first].token_type if first >= 0 else None
         after = self._typed[extension.last].token_type if extension.last < len(self._typed) else None
         opens = before == TokenType.SELECT or (before == TokenType.COMMA and self._in_select_list(extension))
         return opens and after in (
@@ -428,7 +432,10 @@ class Rewriter:
         for i in range(extension.first - 1, -1, -1):
             kind = self._typed[i].token_type
             depth += (kind in CLOSERS) - (kind in OPENERS)
-            if depth < 0 or (depth == 0 and kind in (TokenType.ORDER_BY, TokenType.GROUP_BY, TokenType.FROM)):
+            ends = kind in (TokenType.ORDER_BY, TokenType.GROUP_BY) or (
+                kind == TokenType.FROM and names_tables(self._typed, i)
+            )
+            if depth < 0 or (depth == 0 and ends):
                 return False
             if depth == 0 and kind == TokenType.SELECT:
                 return True

@@ -96,8 +96,7 @@ class Layout:
             elif kind == TokenType.COMMA and level.lists_tables:
                 found.commas.add(i)
             elif kind == TokenType.FROM:
-                # The FROM of IS DISTINCT FROM compares.
-                level.lists_tables |= not i or tokens[i - 1].token_type != TokenType.DISTINCT
+                level.lists_tables |= names_tables(tokens, i)
                 level.has_from = True
             elif kind in _LISTS_VALUES:
                 level.lists_tables = False
@@ -224,11 +223,17 @@ def _reads_nothing(tokens: list[Token], i: int, layout: Layout) -> bool:
     if bracket and tokens[opened - 1].token_type not in (TokenType.FROM, TokenType.ALIAS):
         return False
     depth = 0
-    for token in tokens[i + 1 : _shorthand_span(tokens, i, layout).last]:
-        depth += (token.token_type in OPENERS) - (token.token_type in CLOSERS)
-        if depth == 0 and token.token_type == TokenType.FROM:
+    for j in range(i + 1, _shorthand_span(tokens, i, layout).last):
+        kind = tokens[j].token_type
+        depth += (kind in OPENERS) - (kind in CLOSERS)
+        if depth == 0 and kind == TokenType.FROM and names_tables(tokens, j):
             return False
     return True
+
+
+def names_tables(tokens: list[Token], i: int) -> bool:
+    """Whether a FROM lists tables; that of IS DISTINCT FROM compares."""
+    return not i or tokens[i - 1].token_type != TokenType.DISTINCT
 
 
 def closing(tokens: list[Token], i: int) -> int:
