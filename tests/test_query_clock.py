@@ -53,6 +53,10 @@ TESTS: list[tuple[str, Callable[[datetime], bool]]] = [
     ("time <= '2026-03-01'", lambda t: t.date() <= dt.date(2026, 3, 1)),
     ("time > '2026-03-01'", lambda t: t.date() > dt.date(2026, 3, 1)),
     ("time BETWEEN '2026-03-01' AND '2026-03-01'", lambda t: t.date() == dt.date(2026, 3, 1)),
+    ("time BETWEEN '2026-03-02' AND '9999-12-31'", lambda t: t.date() >= dt.date(2026, 3, 2)),
+    ("time <= '9999-12-31'", lambda t: True),
+    ("time > '9999-12-31'", lambda t: False),
+    ("time = '9999-12-31'", lambda t: False),
     ("time > CAST('2026-03-02' AS TIMESTAMP)", lambda t: t > datetime(2026, 3, 2)),
     ("time >= '10:00'", lambda t: day_time(t) >= at(10)),
     ("time < TIME '10:00'", lambda t: day_time(t) < at(10)),
@@ -310,6 +314,17 @@ def test_parameters_may_be_dates_and_times(engine: Engine) -> None:
     by_day = "SELECT count(*) FROM (SELECT frames WHERE entity = 'red-van' AND time = $day)"
     first = engine.query(by_day, {"day": dt.date(2026, 3, 1)}).fetchall()
     assert first == engine.query(by_day, {"day": "2026-03-01"}).fetchall() and first[0][0] > 0
+
+
+def test_the_last_day_that_there_is_means_no_end(engine: Engine) -> None:
+    """Its end, one day later, is no date of Python's: statements with it ended in an OverflowError."""
+    counted = "SELECT count(*) FROM sightings WHERE start_clock BETWEEN"
+    every = engine.query("SELECT count(*) FROM sightings WHERE start_clock >= '2026-03-02'").fetchall()
+    typed = engine.query(f"{counted} '2026-03-02' AND '9999-12-31'")
+    assert typed.fetchall() == every != [(0,)]
+    assert not typed.warnings
+    given = engine.query(f"{counted} ? AND ?", [dt.date(2026, 3, 2), dt.date.max])
+    assert given.fetchall() == every
 
 
 def test_relations_carry_the_wall_clock(engine: Engine) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -221,12 +221,17 @@ def _constant(node: exp.Expr) -> _Constant:
 def _exactly(constant: _Constant, is_interval: bool) -> Window:
     value = constant.value
     if constant.is_day and isinstance(value, datetime):
-        return Instants(value, value + timedelta(days=1))
+        return Instants(value, _day_end(value))
     if not is_interval:
         raise ClockError(
             "hardly any frame has exactly this time; write time BETWEEN ... AND ..., or >= and <"
         )
     return _window(_begin(value), _begin(value), False, True)
+
+
+def _day_end(day: datetime) -> datetime:
+    """The beginning of the next day; the last instant of 9999-12-31, which is written for no end at all."""
+    return datetime.max if day.date() == date.max else day + timedelta(days=1)
 
 
 def _begin(value: float | datetime) -> float | datetime:
@@ -237,7 +242,7 @@ def _begin(value: float | datetime) -> float | datetime:
 def _side(sign: str, constant: _Constant) -> Window:
     value = constant.value
     if constant.is_day and isinstance(value, datetime) and sign in (">", "<="):
-        value, sign = value + timedelta(days=1), {">": ">=", "<=": "<"}[sign]
+        value, sign = _day_end(value), {">": ">=", "<=": "<"}[sign]
     if sign in (">", ">="):
         return _window(value, None, sign == ">")
     return _window(None, value, False, sign == "<=")
@@ -255,14 +260,14 @@ def _is_reversed(low: _Constant, high: _Constant) -> bool:
     """The same; of times of day, such a pair means a time over midnight."""
     if not isinstance(low.value, datetime) or not isinstance(high.value, datetime):
         return False
-    return low.value >= high.value + timedelta(days=1) if high.is_day else low.value > high.value
+    return low.value >= _day_end(high.value) if high.is_day else low.value > high.value
 
 
 def _between(low: _Constant, high: _Constant) -> Window:
     if isinstance(low.value, datetime) != isinstance(high.value, datetime):
         raise ClockError("BETWEEN takes two times of day or two dates, not one of each")
     if high.is_day and isinstance(high.value, datetime):
-        return _window(low.value, high.value + timedelta(days=1))
+        return _window(low.value, _day_end(high.value))
     if low.value == high.value:
         return _window(_begin(low.value), _begin(low.value), False, True)
     return _window(_begin(low.value), high.value, False, high.value != DAY_SECONDS)
