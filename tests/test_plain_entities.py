@@ -35,6 +35,9 @@ FOUND = {
     "WITH s AS (FROM sightings WHERE score > 0.1), d AS (SELECT video, entity FROM s)"
     " SELECT a.video FROM d a, d b WHERE a.entity = 'dog' AND b.entity IN ('red-van', 'dog')": "dog red-van",
     "SELECT video FROM (SELECT DISTINCT entity, video FROM moments) x WHERE x.entity = 'dog'": "dog",
+    "SELECT count(*) AS moments FROM moments WHERE entity = 'dog'": "dog",
+    "SELECT sightings.video FROM sightings JOIN videos v USING (video) WHERE sightings.entity = 'dog'": "dog",
+    "WITH sightings AS (SELECT * FROM sightings) SELECT video FROM sightings WHERE entity = 'dog'": "dog",
 }
 NOT_FOUND = (
     "SELECT name FROM (SELECT e.entity AS name FROM entities e WHERE EXISTS"
@@ -52,6 +55,8 @@ NOT_FOUND = (
     "WITH s(video, entity) AS (FROM sightings) FROM s WHERE entity = 'dog'",
     "WITH s AS (FROM sightings) SELECT (SELECT count(*) FROM (TABLE s)) FROM s WHERE entity = 'dog'",
     "SELECT a.video FROM sightings a JOIN entities b USING (entity) WHERE entity = 'dog'",
+    "SELECT 1 FROM sightings WHERE entity = 'dog' UNION ALL SELECT count(*) FROM (TABLE sightings)",
+    "SELECT bin FROM histogram(sightings, score)",
 )
 
 
@@ -73,6 +78,26 @@ def test_where_leaving_out_others_could_change_the_answer_all_are_matched(
     answer = sorted(engine.query(sql).fetchall(), key=repr)
     assert matcher.requests[-1].entities is None
     assert answer == everything(engine, sql, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*) AS moments FROM (SELECT moments WHERE entity = 'blue-van')",
+        "SELECT moments.video FROM (SELECT moments WHERE entity = 'blue-van') AS moments",
+        "WITH moments AS (SELECT moments WHERE entity = 'blue-van') SELECT count(*) FROM moments",
+        "SELECT video, count(*) AS sightings FROM tracks GROUP BY video",
+    ],
+)
+def test_an_alias_or_a_cte_with_the_name_of_a_relation_matches_nothing(
+    made: tuple[Engine, FakeMatcher], sql: str
+) -> None:
+    """The whole album was matched for it, and entities that nobody asked for were told as uncertain."""
+    engine, matcher = made
+    before = len(matcher.requests)
+    assert engine.query(sql).uncertain == 0
+    assert all(request.entities == ("blue-van",) for request in matcher.requests[before:])
+    engine.prepare([(sql, None)])
 
 
 def everything(engine: Engine, sql: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple]:

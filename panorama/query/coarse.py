@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
-from sqlglot import exp
 
 from panorama.commands import command
 from panorama.errors import QueryError
@@ -20,7 +19,7 @@ from panorama.lines import counted
 from panorama.query.handed.relations import MATCHED_COLUMNS, SCHEMA
 from panorama.query.shorthands.plan import Query
 from panorama.query.shorthands.rules import needed_videos
-from panorama.query.sql.plain import plain_videos
+from panorama.query.sql.plain import plain_videos, relations_read
 from panorama.query.sql.rewrite import Rewriter
 
 OF_TRACKS = frozenset(("tracks", "detections", "crops")) | MATCHED_COLUMNS.keys()
@@ -46,9 +45,7 @@ class Asked:
     @classmethod
     def of_plain(cls, sql: str, reader: Rewriter, named: set[str]) -> Asked:
         """The videos that plain SQL asks for, through the relations named in it."""
-        if reader.plain is None:
-            return cls((None,))
-        tables = {table.name.lower() for table in reader.plain.tree.find_all(exp.Table)} & named
+        tables = relations_read(sql, reader.plain, named)
         if not tables:
             return cls()
         try:

@@ -30,7 +30,7 @@ from panorama.query.matching.matches import Image, Matcher
 from panorama.query.matching.needs import match_request, possible, similarity_request
 from panorama.query.result.result import Plan, Result
 from panorama.query.run import Run
-from panorama.query.sql.plain import plain_entities
+from panorama.query.sql.plain import plain_entities, relations_read
 from panorama.query.sql.rewrite import Rewriter
 from panorama.query.sql.rewritten import Rewritten
 from panorama.query.stopping import QueryStopped, Stopper, check_stopped, past_limit, signals_stop
@@ -141,7 +141,7 @@ class Engine:
             request = None if own else match_request(query, run.cursor)
             if request is not None and possible(request):
                 yield from self._entities if request.entities is None else request.entities
-        if wanted:
+        if wanted and (wanted := relations_read(run.sql, rewriter.plain, wanted)):
             names = plain_entities(run.sql, rewriter.plain, wanted, self._entities)
             yield from self._entities if names is None else names
 
@@ -236,7 +236,8 @@ class Engine:
         for query in rewritten.queries:
             self._by_entity.shorthand(query, run)
         calls = sum(e.kind == "similarity" for e in find_extensions(tokens))
-        if wanted:  # before similarity, which may be computed for some of these rows only
+        if wanted and (wanted := relations_read(sql, rewriter.plain, wanted)):
+            # before similarity, which may be computed for some of these rows only
             self._by_entity.relations(wanted, rewriter, run)
         for call in rewritten.similarities:
             request = similarity_request(rewritten, call, calls, run.cursor)

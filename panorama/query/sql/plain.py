@@ -18,10 +18,19 @@ from panorama.query.sql.plain_tree import Statement, conjuncts, is_followed, is_
 
 _WITHOUT_ENTITY = frozenset(RELATIONS) - MATCHED_COLUMNS.keys() - {"entities"}
 _NAMES_HIDDEN = frozenset(
-    ("table", "query", "query_table", "pivot", "unpivot", "summarize", "describe", "show", "recursive")
+    (
+        *("table", "query", "query_table", "histogram", "histogram_values"),
+        *("pivot", "unpivot", "summarize", "describe", "show", "recursive"),
+    )
 )
 """Words after which DuckDB may read a name in a way that the parser does not show."""
 _NOT_ROW_BY_ROW = ("group", "having", "qualify", "limit", "offset", "windows", "sample", "joins", "laterals")
+
+
+def relations_read(sql: str, statement: Statement | None, named: set[str]) -> set[str]:
+    """Those of the relations `named` that a statement may read: not an alias, a qualifier or a CTE's name."""
+    tables = _mentions(sql, statement, named)
+    return named if tables is None else {table.name.lower() for table in tables}
 
 
 def plain_entities(
@@ -29,7 +38,7 @@ def plain_entities(
 ) -> tuple[str, ...] | None:
     """The only entities that plain SQL can need of the relations `wanted`; None if that is uncertain."""
     tables = _mentions(sql, statement, wanted)
-    if statement is None or tables is None:
+    if statement is None or not tables:
         return None
     found: set[str] = set()
     for table in tables:
@@ -60,13 +69,14 @@ def plain_videos(
 
 
 def _mentions(sql: str, statement: Statement | None, wanted: set[str]) -> list[exp.Expr] | None:
-    """The tables with the given names; None if DuckDB may read one where the parser sees none."""
+    """The tables that are the given relations; None if DuckDB may read one where the parser sees none."""
     if statement is None:
         return None
     tables = [table for table in statement.tree.find_all(exp.Table) if table.name.lower() in wanted]
     mentions = sum(sql.lower().count(name) for name in wanted)
-    # TABLE sightings, COLUMNS and the like are mentions without an exp.Table.
-    return list(tables) if tables and mentions == len(tables) else None
+    if mentions != len(tables) and statement.words & _NAMES_HIDDEN:
+        return None
+    return [table for table in tables if statement.cte(table) is None]
 
 
 def _asked_of(source: exp.Expr, statement: Statement) -> set[str] | None:
