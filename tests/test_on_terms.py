@@ -214,6 +214,12 @@ def test_a_recall_of_what_nothing_is_accepted_for_is_refused_not_kept_by_an_empt
         match=r"best of the tracks that reached exit 2 scores 0\.491, and the promise needs 1\.000",
     ):
         match_on_terms(many_tracks_of(source), replace(request), sure)
+    with pytest.raises(AccuracyError, match="best of the tracks that reached exit 2"):
+        match_on_terms(many_tracks_of(source), replace(request, budget=Ticking(1000)), sure)
+    # Out of time, it is the time that is told of.
+    late = replace(request, budget=Ticking(0))
+    assert not accepted(match_on_terms(many_tracks_of(source), late, sure))
+    assert late.budget is not None and late.budget.cut
     # A precision is kept by an answer that holds nothing.
     precise = MatchRequest(("thing",), contract=Contract("precision", 0.5))
     strangers = Evidence((0.99,) * 200, (0.98,) * 200, 200)

@@ -52,10 +52,11 @@ def match_on_terms(matcher: AlbumMatcher, request: MatchRequest, evidence: Seque
         kept = promised(request.contract, matcher.calibrations, evidence, matcher.first_exit(), crops)
         request.remarks.append(account(request.contract, kept, evidence))
         matcher = _like(matcher, matcher.source, kept)
+    recall = request.contract if request.contract and request.contract.kind == "recall" else None
     bare = replace(request, contract=None, budget=None)
     if request.budget is None:
-        if request.contract is not None and request.contract.kind == "recall":
-            _check_found(matcher, names, request.contract)
+        if recall is not None:
+            _check_found(matcher, names, recall)
         return matcher.match(bare)
     parts = []
     for name in names:
@@ -63,6 +64,8 @@ def match_on_terms(matcher: AlbumMatcher, request: MatchRequest, evidence: Seque
             request.budget.cut.append(f"{name} was not looked for")
         else:
             parts.append(_within(matcher, replace(bare, entities=(name,)), request.budget))
+    if recall is not None and not request.budget.cut:  # an answer that was cut short says that it is
+        _check_found(matcher, names, recall)
     return side_by_side(tuple(names), parts)
 
 
