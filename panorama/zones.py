@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,10 +101,13 @@ class Zones:
 
         Returns:
             The cameras concerned.
+
+        Raises:
+            UsageError: there is no such shape, the new name is invalid, or one of the cameras already has a
+                shape of that name; then none is renamed.
         """
         cameras = self._cameras_of(name, camera)
-        for where in cameras:
-            self._store.rename_zone(where, name, new)
+        self._store.rename_zones(cameras, name, new)
         return cameras
 
     def move(self, name: str, to: str, camera: str | None = None) -> None:
@@ -159,7 +163,8 @@ class Zones:
             camera: for the shapes in the file that name no camera; None for every camera.
 
         Raises:
-            UsageError: the file has neither form, or one of its shapes is invalid.
+            UsageError: the file has neither form, one of its shapes is invalid, or several of one camera have
+                the same name.
         """
         shapes = read_shapes(Path(path), EVERY_CAMERA if camera is None else camera)
         for zone in shapes:
@@ -289,7 +294,8 @@ def read_shapes(path: Path, camera: str) -> list[Zone]:
     """Read the shapes of a JSON file; `camera` applies to shapes that name none.
 
     Raises:
-        UsageError: the file cannot be read or is not in a known form.
+        UsageError: the file cannot be read, is not in a known form, or has several shapes of one camera with
+            the same name.
     """
     try:
         held = parsed_json(path.read_text(encoding="utf-8-sig"))
@@ -303,11 +309,17 @@ def read_shapes(path: Path, camera: str) -> list[Zone]:
         raise UsageError(f"{path} holds no shapes; expected {form}, or a labelme file")
     width, height = held.get("imageWidth", 1), held.get("imageHeight", 1)
     try:
-        return [_shape(shape, camera, float(width), float(height)) for shape in listed]
+        shapes = [_shape(shape, camera, float(width), float(height)) for shape in listed]
     except (ArithmeticError, KeyError, TypeError, ValueError) as exc:
         raise UsageError(
             f"a shape of {path} is malformed: {exc!r}; see {command('zones', 'export')}"
         ) from exc
+    for (where, name), count in Counter((shape.camera, shape.name) for shape in shapes).items():
+        if count > 1:  # a label of a drawing tool may be a class, a name here is one shape's own
+            raise UsageError(
+                f"{path} holds {count} shapes {name!r} of {of_camera(where)}; give each a name of its own"
+            )
+    return shapes
 
 
 def _shape(shape: dict[str, Any], camera: str, width: float, height: float) -> Zone:

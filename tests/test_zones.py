@@ -138,6 +138,16 @@ def test_a_name_that_is_taken_is_not_taken_twice(run: Any, indexed: Path) -> Non
     assert (done.status, "camera 'gate' has a zone 'door' already" in done.err) == (2, True)
 
 
+def test_a_shape_of_several_cameras_is_renamed_for_all_or_none(run: Any, indexed: Path) -> None:
+    """Those of the cameras before the one that had the new name already were renamed."""
+    for camera in ("gate", "yard"):
+        run("zones", "add", "door", "--camera", camera, "--points", "0,0 9,0 9,9")
+    run("zones", "add", "exit", "--camera", "yard", "--points", "0,0 9,0 9,9")
+    before = run("zones", "export").json
+    assert run("zones", "rename", "door", "exit").status == 2
+    assert run("zones", "export").json == before
+
+
 def test_a_shape_whose_camera_has_another_name_is_told_and_can_be_given_to_it(
     run: Any, indexed: Path
 ) -> None:
@@ -241,6 +251,19 @@ def test_a_file_without_good_shapes_is_refused(tmp_path: Path, text: str, said: 
         read_shapes(tmp_path / "shapes.json", "")
     with pytest.raises(UsageError, match="cannot be read"):
         read_shapes(tmp_path / "absent.json", "")
+
+
+def test_shapes_of_one_label_are_refused_because_a_name_is_one_shapes_own(run: Any, indexed: Path) -> None:
+    """The last one replaced the others, and nobody was told."""
+    points = {"left": [[0, 0], [0.2, 0], [0.2, 1]], "right": [[0.8, 0], [1, 0], [1, 1]]}
+    shapes = [{"name": "road", "kind": "zone", "points": points[side]} for side in ("left", "right")]
+    Path("roads.json").write_text(json.dumps({"shapes": shapes}))
+    done = run("zones", "import", "roads.json", "--camera", "gate")
+    assert done.status == 2
+    assert "holds 2 shapes 'road' of camera 'gate'; give each a name of its own" in done.err
+    assert run("zones", "list", "--json").json == []
+    Path("roads.json").write_text(json.dumps({"shapes": [shapes[0], {**shapes[1], "camera": "gate"}]}))
+    assert run("zones", "import", "roads.json").status == 0  # of other cameras
 
 
 def test_shapes_that_an_editor_marked_as_utf8_are_read(tmp_path: Path) -> None:

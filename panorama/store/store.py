@@ -427,10 +427,11 @@ class Store:
         with self._changing.catalog.write() as tx:
             shapes.drop_zone(tx, camera, name)
 
-    def rename_zone(self, camera: str, name: str, new: str) -> None:
-        """Give a named shape another name."""
+    def rename_zones(self, cameras: Sequence[str], name: str, new: str) -> None:
+        """Give the shapes of some cameras another name, all or none."""
         with self._changing.catalog.write() as tx:
-            shapes.rename_zone(tx, camera, name, new)
+            for camera in cameras:
+                shapes.rename_zone(tx, camera, name, new)
 
     def move_zone(self, camera: str, name: str, to: str) -> None:
         """Move a named shape to another camera."""
