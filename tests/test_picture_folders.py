@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,21 @@ def test_a_link_that_leads_nowhere_is_a_picture_that_cannot_be_read(tmp_path: Pa
     (folder / "nowhere.png.aside").rename(folder / "nowhere.png")
     (found,) = index(tmp_path / "library", [folder])
     assert (found.status, found.frames) == ("indexed", 5)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux")
+def test_a_picture_that_cannot_be_read_and_whose_name_is_no_text_costs_nothing_else(tmp_path: Path) -> None:
+    """Its name went into the catalog as it was: that ended the run, and no file behind was ever indexed."""
+    folder = tmp_path / "v" / "trap"
+    folder.mkdir(parents=True)
+    for number in range(4):
+        drawn = write_picture(tmp_path / "drawn.jpg", scene(number, [Thing("red", 0, 9)]))
+        drawn.rename(folder / os.fsdecode(b"f\xfcr_%04d.jpg" % number))
+    (folder / os.fsdecode(b"f\xfcr_0002.jpg")).write_bytes(b"")
+    write_film(tmp_path / "v" / "z.mp4", [Thing("blue", 0, 9)], frames=9)
+    pictures, film = index(tmp_path / "library", [tmp_path / "v"])
+    assert (pictures.status, pictures.frames, film.status) == ("indexed", 3, "indexed")
+    assert pictures.damage is not None and "f\ufffdr_0002.jpg cannot be read as a picture" in pictures.damage
 
 
 def pictures_of(library: Path, sql: str) -> list[tuple[object, ...]]:

@@ -260,7 +260,7 @@ class PictureFolderReader(VideoReader):
                 f"{path} is a folder without pictures; a video is a file or a folder of pictures "
                 f"({', '.join(sorted(IMAGE_SUFFIXES))})"
             )
-        # Names that are not valid UTF-8 are shown as nearly as possible.
+        # Names that are not valid UTF-8 are shown as nearly as possible, and stored so in rows and notes.
         self.pictures = [os.fsencode(path.name).decode(errors="replace") for path in self._paths]
         count, faults = len(self._paths), Faults()
         self._files = _Files(_dead_links(path), faults)
@@ -297,7 +297,7 @@ class PictureFolderReader(VideoReader):
             bgr = self._seen(self._paths[pts], data)
             if bgr is None:
                 report.lost_packets += 1
-                report.note(f"{self._paths[pts].name} cannot be read as a picture")
+                report.note(f"{self.pictures[pts]} cannot be read as a picture")
                 continue
             width, height = self.info.width, self.info.height
             fit = _fit((bgr.shape[1], bgr.shape[0]), width, height)
