@@ -226,6 +226,20 @@ def test_a_name_that_is_no_text_is_reported_and_the_others_are_indexed(run, tmp_
     assert videos(run) == ["a.mp4"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux")
+def test_a_link_whose_name_is_no_text_is_reported_and_the_others_are_indexed(run, tmp_path):
+    """What it leads to has a good name, so it got as far as the catalog, and the run ended there."""
+    for frames, name in enumerate(("v/a.mp4", "disk/x.mp4", "v/z.mp4"), 40):
+        write_film(tmp_path / name, FILM, frames=frames)
+    (tmp_path / "v" / os.fsdecode(b"k\xf6")).symlink_to(tmp_path / "disk")
+    for status, count in (("indexed", 2), ("skipped", 0)):
+        done = index(run, "v", "-v")
+        assert done.status == 3 and "defect" not in done.err
+        assert [line.split()[0] for line in done.err.splitlines()[:3]] == [status, "failed", status]
+        assert "v/k\\udcf6/x.mp4 has a name that is not UTF-8 text; rename the file" in done.err
+        assert f"{count} indexed, " in done.err and videos(run) == ["a.mp4", "z.mp4"]
+
+
 def test_speed_is_told_of_all_files_together(run, tmp_path):
     for name, color in (("a", "red"), ("b", "blue")):
         write_film(tmp_path / f"{name}.mp4", [Thing(color, 5, 35)])

@@ -151,6 +151,7 @@ class Intake:
     def _entry(
         self, number: int, video: FoundVideo, started: float
     ) -> Job | Copy | FileOutcome | Elsewhere | Indexer:
+        check_name(video.path)  # a row has the name of a link and the path of what it leads to
         own = video.path.resolve()
         check_name(own)
         uri = str(own)

@@ -102,6 +102,7 @@ def _others(found: Found, known: Mapping[str, KnownFile]) -> Iterator[_Other]:
     """The files that are new or have another size or time; unreadable ones are reported in their turn."""
     for video in found.videos:
         with contextlib.suppress(VideoError, OSError, RuntimeError):
+            check_name(video.path)
             own = video.path.resolve()
             check_name(own)
             mark = FileMark.of(own)

@@ -141,7 +141,8 @@ def _spread(videos: Sequence[FoundVideo]) -> list[FoundVideo]:
 
 
 def _stretch(video: FoundVideo, number: int, seconds: float, moments: Sequence[float]) -> Stretch:
-    check_name(video.path.resolve())
+    for path in (video.path, video.path.resolve()):
+        check_name(path)
     start = 0.0
     with open_video(video.path, threads=1) as reader:
         next(iter(reader.frames()))  # a video that opens may still fail to decode
