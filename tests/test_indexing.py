@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import panorama
 from panorama import waits
 from panorama.indexing import pipeline, rows, run, stages
-from panorama.indexing.outcomes import FileOutcome, Hooks
+from panorama.indexing.outcomes import UNCHANGED, FileOutcome, Hooks
 from panorama.indexing.parcels import Progress
 from panorama.indexing.run import UPKEEP, finish
 from panorama.indexing.settings import IngestSettings
@@ -96,6 +96,16 @@ def test_a_file_written_over_with_one_of_its_size_and_time_is_noticed(tmp_path: 
     assert (film.stat().st_size, film.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
     (again,) = index(tmp_path / "library", [film])
     assert (again.status, again.frames) == ("indexed", 45)
+
+
+def test_a_file_from_the_year_2286_is_indexed_once(tmp_path: Path) -> None:
+    """SQLite's integers end in April 2262: the run ended there, and no file behind was ever indexed."""
+    folder = films(tmp_path / "films", 2)
+    os.utime(folder / "0.mp4", ns=(10**19, 10**19))
+    if (folder / "0.mp4").stat().st_mtime_ns != 10**19:
+        pytest.skip("this file system does not keep such times")
+    assert [f.status for f in index(tmp_path / "library", [folder])] == ["indexed"] * 2
+    assert [f.note for f in index(tmp_path / "library", [folder])] == [UNCHANGED] * 2
 
 
 def test_what_is_not_decoded_is_claimed_no_longer(tmp_path: Path) -> None:

@@ -20,8 +20,9 @@ class FileMark:
 
     Attributes:
         size: bytes; for a folder, of all its pictures.
-        mtime_ns: modification time; for a folder, a 63-bit digest of the names and times of its pictures.
-            The latest time would not do, because swapping two pictures changes neither it nor the sum.
+        mtime_ns: modification time, wrapped into 64 bits; for a folder, a 63-bit digest of the names and
+            times of its pictures. The latest time would not do, because swapping two pictures changes neither
+            it nor the sum.
         node: device, inode and time of the last change of a file; None for a folder.
         pictures: name, size and modification time in ns of each picture of a folder, by name; else empty.
     """
@@ -52,7 +53,9 @@ class FileMark:
         if not stat.S_ISREG(found.st_mode):
             raise VideoError(f"{path} is not a regular file; a video is a file or a folder of pictures")
         node = (found.st_dev, found.st_ino, found.st_ctime_ns)
-        return cls(path, found.st_size, found.st_mtime_ns, node)
+        # The catalog's integers end in 2262. It is only compared, and wrapped times differ if the times do.
+        mtime_ns = (found.st_mtime_ns + (1 << 63)) % (1 << 64) - (1 << 63)
+        return cls(path, found.st_size, mtime_ns, node)
 
     @property
     def is_folder(self) -> bool:

@@ -28,7 +28,8 @@ class VideoRow:
         root: the folder that `name` is relative to; its name is put in front if names collide.
         content_hash: of the file's bytes; copies of a file have the same hash and share a segment.
         size, mtime_ns: of the file; it is not hashed again while these and the sample stay. For a folder of
-            pictures, mtime_ns is a number that changes with the pictures' times and names.
+            pictures, mtime_ns is a number that changes with the pictures' times and names. Both fit into 64
+            bits.
         content_sample: digest of some of the file's bytes, or of the names and sizes of a folder's pictures;
             None if none was taken.
         camera: name of the camera, '' if unknown.
