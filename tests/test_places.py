@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from panorama.store import Snapshot, Store
 from panorama.store.files import sorted_rows as accelerators
 from panorama.store.scenes import places
 from panorama.store.scenes.places import PlaceTables, TrackPlaces
+from panorama.store.vectors import index_files
 
 
 @pytest.fixture
@@ -250,6 +252,27 @@ def test_erasing_leaves_no_copy(store: Store, monkeypatch: pytest.MonkeyPatch) -
     store.add_exemplars("cat", [exemplar()])
     store.forget_entity("cat", track)
     assert not accelerators.folder_of(store.path).exists()
+
+
+def test_a_copy_that_may_not_be_deleted_is_left_unless_it_may_hold_what_was_erased(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`index` ended with an error over another user's copy, when all was done."""
+    index(store, "a.mp4")
+    stale = accelerators.folder_of(store.path) / f"boxes-s00000009-{'0' * 32}.{accelerators.FORMAT}"
+    stale.parent.mkdir(parents=True)
+    stale.touch()
+
+    def closed(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", closed)
+        PlaceTables(store.snapshot()).prepare()
+        with pytest.raises(PermissionError, match=stale.name):
+            index_files.drop_gone(store._place)
+    PlaceTables(store.snapshot()).prepare()
+    assert not stale.exists()
 
 
 def test_making_ready_stands_back_between_pieces_of_a_file(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,7 +87,8 @@ class PlaceTables:
         """Make the arrays for lookups and delete those no longer needed; `wait` is called between pieces."""
         for table in COLUMNS:
             self._tables(table, wait)
-        forget_others(self.snapshot.root, _files(self.snapshot))
+        with suppress(OSError):  # of another user: they are in nobody's way, and their owner deletes them
+            forget_others(self.snapshot.root, _files(self.snapshot))
 
     def spans(self, track_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
         """Ids (T,), ascending, and rows (T,) of SPAN of the given tracks; unknown tracks are left out."""
