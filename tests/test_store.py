@@ -26,6 +26,7 @@ from panorama.errors import (
 from panorama.store import ModelRow, Store, Zone, pack_ids, segment_of
 from panorama.store.catalog import sightings, videos
 from panorama.store.catalog.database import Catalog, Transaction
+from panorama.store.files import lost
 from panorama.store.files.lost import ListedFile
 from panorama.store.files.schema import _NUMPY, CROPS, TABLES, table_format
 
@@ -194,6 +195,39 @@ def test_a_data_file_that_was_erased_meanwhile_is_not_told_as_lost(store):
     with pytest.raises(PanoramaError, match="erased or replaced meanwhile") as told:
         ListedFile(path)
     assert not isinstance(told.value, LibraryDamaged)
+
+
+@pytest.mark.parametrize("value", [0x00, 0x9C])
+def test_a_damaged_byte_in_a_footer_is_a_damaged_library(store, monkeypatch, value):
+    """A byte of a name that is no text, or of a kind unknown to pyarrow, was a defect of the program."""
+    monkeypatch.setattr(lost, "damage", lambda path, wrong: LibraryDamaged(wrong))
+    index(store, "a.mp4")
+    told = 0
+    for path in map(Path, (store.snapshot().files[table][0] for table in ("tracks", "embeddings"))):
+        whole = path.read_bytes()
+        for at in range(len(whole) - 8 - int.from_bytes(whole[-8:-4], "little"), len(whole)):
+            path.write_bytes(whole[:at] + bytes([value]) + whole[at + 1 :])
+            try:
+                ListedFile(path).close()
+            except LibraryDamaged:
+                told += 1
+    assert told > 500
+
+
+@pytest.mark.parametrize("wrong", ["renamed", "text", "a list"])
+def test_a_data_file_with_other_columns_is_a_damaged_library(store, wrong):
+    index(store, "a.mp4")
+    (path,) = store.snapshot().files["embeddings"]
+    table = pq.read_table(path)
+    if wrong == "renamed":
+        table = table.rename_columns(["segment", "crop_id", "track_id", "victor"])
+    elif wrong == "text":
+        table = table.set_column(1, "crop_id", pa.array(["1"] * len(table)))
+    else:
+        table = table.set_column(3, "vector", table["vector"].cast(pa.list_(pa.float32())))
+    pq.write_table(table, path)
+    with pytest.raises(LibraryDamaged, match=r"cannot be read: its columns are not those of embeddings; "):
+        ListedFile(path)
 
 
 def test_versions_rise_whatever_the_clock_says_and_do_not_come_again(store, monkeypatch):

@@ -21,7 +21,7 @@ from panorama.lines import SHOWN, counted, shell_line, some
 from panorama.store.catalog.database import Catalog, Transaction
 from panorama.store.files.layout import Place
 from panorama.store.files.own_names import check_data_files
-from panorama.store.files.schema import segment_of
+from panorama.store.files.schema import segment_of, table_format
 
 FEW_ROWS = 4096
 """Up to this number of rows, those of a few videos, one thread reads: waking others takes longer."""
@@ -52,7 +52,8 @@ class ListedFile(pq.ParquetFile):
     """A data file that the catalog lists, with one kind of error for all that cannot be read.
 
     Raises:
-        LibraryDamaged: the file is missing, is no Parquet file, or the requested part cannot be read.
+        LibraryDamaged: the file is missing, is no Parquet file, has other columns than its table, or the
+            requested part cannot be read.
         PanoramaError: the catalog no longer lists it: it was erased or replaced.
     """
 
@@ -60,6 +61,7 @@ class ListedFile(pq.ParquetFile):
         self._listed = Path(path)
         with _told(self._listed):
             super().__init__(path)
+            _check_columns(self.schema_arrow, self._listed.parent.name)
 
     def read(self, *args: Any, **options: Any) -> pa.Table:
         with _told(self._listed):
@@ -80,10 +82,19 @@ def _told(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError as exc:
         raise damage(path, "is missing") from exc
-    except (pa.ArrowInvalid, OSError) as exc:
-        if isinstance(exc, OSError) and exc.errno is not None:
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as exc:
+        if isinstance(exc, MemoryError) or (isinstance(exc, OSError) and exc.errno is not None):
             raise  # an error of the system, not of the file's contents
         raise damage(path, f"cannot be read: {str(exc).partition(chr(10))[0]}") from exc
+
+
+def _check_columns(found: pa.Schema, table: str) -> None:
+    """Raise ArrowInvalid unless these are the columns of a table."""
+    # A damaged name or type does not fail to be read: whoever asks for the column fails.
+    dim = getattr(found.types[-1], "list_size", 0) if found.types else 0
+    wanted = table_format(table, dim if dim > 0 else 1).schema
+    if not found.equals(wanted):
+        raise pa.ArrowInvalid(f"its columns are not those of {table}")
 
 
 def lost_contents(tx: Transaction, root: Path) -> frozenset[str]:
