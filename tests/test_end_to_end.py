@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import resource
 import shlex
 import shutil
@@ -419,6 +420,31 @@ def test_of_several_lost_data_files_one_command_makes_all_anew(archive, run):
     again = run(*command)
     assert (again.status, "3 indexed" in again.err) == (0, True), again.err
     assert len(json.loads(run("query", SQL, "--format", "json").out)) == len(json.loads(expected))
+
+
+def test_of_lost_data_files_those_of_videos_that_are_gone_are_told_to_be_removed(archive, run):
+    """What was told was to index a file that was not there, for ever, and no query was answered."""
+    for number in (0, 1):
+        run("index", f"v/{number}.mp4", "--model", "color-bands")
+    expected = run("query", "SELECT video, crop_id FROM crops WHERE video = '1.mp4' ORDER BY ALL").out
+    library, count = archive / "panorama-library", "SELECT count(*) AS n FROM crops"
+    (archive / "v" / "0.mp4").unlink()
+    first, second = sorted((library / "data" / "crops").iterdir())
+    first.unlink()
+    told = run("query", count).err
+    assert "is missing; put it back from a backup, or remove its video, whose file is gone, unless" in told
+    assert told.endswith(" remove -- 0.mp4\n")
+    second.unlink()
+    for path in (library / "data" / "embeddings").iterdir():
+        path.unlink()  # of these alone, no video would be removed
+    told = run("query", count).err
+    remove, index = re.findall(r": (panorama --library .*?)(?:; and |$)", told.strip())
+    assert shlex.split(index)[3:] == ["index", str(archive / "v" / "1.mp4")]
+    assert shlex.split(remove)[3:] == ["remove", "--", "0.mp4"]
+    assert "these videos again, '1.mp4': " in told and "these videos, '0.mp4', whose file is gone" in told
+    assert run(*shlex.split(remove)[1:]).status == run(*shlex.split(index)[1:]).status == 0
+    found = run("query", "SELECT video, crop_id FROM crops ORDER BY ALL")
+    assert found.status == 0 and len(found.out.splitlines()) == len(expected.splitlines())
 
 
 def test_what_compares_nothing_is_answered_without_a_file_of_vectors(archive, run):

@@ -1,7 +1,7 @@
 """The path of a data file comes in; the open file goes out, or an error that names its videos and the remedy.
 
 The remedy is `panorama index`, which computes the lost rows again with the settings that they had: vectors
-from the stored crops, everything else from the videos.
+from the stored crops, everything else from the videos. Videos whose files are gone can only be removed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from panorama.errors import LibraryDamaged, PanoramaError
+from panorama.folders import is_gone
 from panorama.lines import SHOWN, counted, shell_line, some
 from panorama.store.catalog.database import Catalog, Transaction
 from panorama.store.files.layout import Place
@@ -43,7 +44,8 @@ _NAMES = "SELECT DISTINCT name FROM videos WHERE segment_id IN :segments ORDER B
 _IS_WANTED = "SELECT bytes FROM files WHERE path = :path AND retired_version IS NULL"
 
 _HELD = """
-SELECT DISTINCT v.name, v.uri FROM videos v JOIN file_segments fs ON fs.segment_id = v.segment_id
+SELECT DISTINCT v.name, v.uri, v.content_hash, f.table_name FROM videos v
+JOIN file_segments fs ON fs.segment_id = v.segment_id
 JOIN files f ON f.file_id = fs.file_id WHERE f.path = :path ORDER BY v.name
 """
 
@@ -142,7 +144,7 @@ def check_readable(paths: Iterable[str]) -> None:
 
 
 def damage(path: Path, wrong: str) -> PanoramaError:
-    """The error for a bad data file, `root/data/<table>/<name>`: its videos and the command to run.
+    """The error for a bad data file, `root/data/<table>/<name>`: its videos and the commands to run.
 
     It includes other lost files, because `index` reads them all and would stop at the next one.
     """
@@ -154,28 +156,52 @@ def damage(path: Path, wrong: str) -> PanoramaError:
             size = tx.scalar(_IS_WANTED, path=listed)
             held = tx.rows(_HELD, path=listed)
             others = [other for other in _lost_files(tx, root) if other != listed]
-            uris = {row.name: row.uri for other in others for row in tx.rows(_HELD, path=other)}
+            rows = [*held, *(row for other in others for row in tx.rows(_HELD, path=other))]
     finally:
         catalog.close()
     if size is None:  # erasing deletes files under readers
         return PanoramaError(f"{path} was erased or replaced meanwhile; run the same command again")
-    # If there are many, name their folders: the length of a command line is limited.
-    uris |= {row.name: row.uri for row in held}
-    named = list(dict.fromkeys(uris[name] for name in sorted(uris)))
-    if len(named) > SHOWN:
-        named = sorted({str(PurePath(uri).parent) for uri in named})
-    redo = shell_line(["panorama", "--library", str(root), "index", *named])
     # `lost_contents` recognises lost files by their size; one of the right size must be deleted first.
-    first = "delete it and index" if path.exists() and path.stat().st_size == size else "index"
+    first = "delete it and " if path.exists() and path.stat().st_size == size else ""
     data = f"{path}, a data file of {_videos([row.name for row in held])}, {wrong}"
     if not others:
         its = "its video" if len(held) == 1 else "its videos"
-        return LibraryDamaged(f"{data}; put it back from a backup, or {first} {its} again: {redo}")
+        return LibraryDamaged(f"{data}; put it back from a backup, or {first}{_remedy(root, rows, its)}")
     more = counted(len(others), "more is", "more are")
     return LibraryDamaged(
-        f"{data}, and {more} missing or cut off; put them back from a backup, or {first} these videos again,"
-        f" {_videos(sorted(uris))}: {redo}"
+        f"{data}, and {more} missing or cut off; put them back from a backup, or {first}{_remedy(root, rows)}"
     )
+
+
+def _remedy(root: Path, rows: Sequence[Any], its: str = "") -> str:
+    """What to do about the videos of lost files, with the commands.
+
+    Args:
+        rows: of _HELD, for each lost file.
+        its: the videos in words, if no other word for them is needed; "" names them.
+    """
+    uris = {row.name: row.uri for row in rows}
+    there = {uri for uri in uris.values() if "://" in uri or not is_gone(Path(uri))}
+    # Vectors are made of stored crops, without the file. Of several copies of a file, one is enough.
+    again = {row.content_hash for row in rows if row.uri in there}
+    gone = {row.name for row in rows if row.table_name != "embeddings" and row.content_hash not in again}
+    left, steps = sorted(uris.keys() - gone), list[str]()
+    if gone:
+        # First: `index` reads all files at its end. By names: others in their folders have lost nothing.
+        remove = shell_line(["panorama", "--library", str(root), "remove", "--", *sorted(gone)])
+        which = its if its and not left else f"these videos, {_videos(sorted(gone))}"
+        files = "file is" if len(gone) == 1 else "files are"
+        steps.append(f"remove {which}, whose {files} gone, unless a disk is not mounted: {remove}")
+    if left:
+        # If there are many, name their folders: the length of a command line is limited.
+        named = [uris[name] for name in left]
+        named = [uri for uri in named if uri in there] or named
+        if len(named) > SHOWN:
+            named = sorted({str(PurePath(uri).parent) for uri in named})
+        redo = shell_line(["panorama", "--library", str(root), "index", *named])
+        which = f"{its} again" if its and not gone else f"these videos again, {_videos(left)}"
+        steps.append(f"index {which}: {redo}")
+    return "; and ".join(steps)
 
 
 def damaged_pictures(path: Path, crop_ids: Sequence[int]) -> PanoramaError:
