@@ -73,8 +73,8 @@ def test_a_file_that_is_rotated_meanwhile_fails_and_both_are_right_afterwards(
         now.rename(old)
         following.rename(now)
 
-    def hashing(mark: FileMark) -> str:
-        found = content_hash(mark)
+    def hashing(mark: FileMark, *wait: Callable[[], None]) -> str:
+        found = content_hash(mark, *wait)
         if not old.exists():
             rotate()
         return found
@@ -111,9 +111,9 @@ def test_a_file_that_grows_is_indexed_under_the_hash_of_its_beginning(
     half = whole[: len(whole) // 188 // 2 * 188]
     film.write_bytes(half)
 
-    def hashing(mark: FileMark) -> str:
+    def hashing(mark: FileMark, *wait: Callable[[], None]) -> str:
         film.write_bytes(whole)
-        return content_hash(mark)
+        return content_hash(mark, *wait)
 
     if when == "hashed":
         monkeypatch.setattr(intake, "content_hash", hashing)
@@ -179,9 +179,9 @@ def test_a_folder_that_grows_while_it_is_hashed_goes_on_later(
     before = FileMark.of(folder)
     content = content_hash(before)
 
-    def hashing(mark: FileMark) -> str:
+    def hashing(mark: FileMark, *wait: Callable[[], None]) -> str:
         write_pictures(folder, [6, 7], source)
-        return content_hash(mark)
+        return content_hash(mark, *wait)
 
     monkeypatch.setattr(intake, "content_hash", hashing)
     (file,) = index(tmp_path / "library", [folder])
@@ -217,8 +217,8 @@ def test_pictures_moved_away_while_they_are_hashed_lend_their_hash_to_no_others(
     source = red(tmp_path / "source.mp4")
     folder, archive = write_pictures(tmp_path / "trap", range(6), source), tmp_path / "archive"
 
-    def hashing(mark: FileMark) -> str:
-        found = content_hash(mark)
+    def hashing(mark: FileMark, *wait: Callable[[], None]) -> str:
+        found = content_hash(mark, *wait)
         folder.rename(archive)
         write_pictures(folder, range(10, 18), source)
         return found

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -22,7 +25,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import panorama
 from panorama import waits
-from panorama.indexing import pipeline, rows, run, stages
+from panorama.indexing import intake, pipeline, rows, run, stages
 from panorama.indexing.outcomes import UNCHANGED, FileOutcome, Hooks
 from panorama.indexing.parcels import Progress
 from panorama.indexing.run import UPKEEP, finish
@@ -38,7 +41,7 @@ from panorama.store.vectors.vector_table import VectorTable
 from panorama.threads import ENVIRONMENT
 from panorama.tracking.segmenting import FinishedTrack
 from panorama.tracking.splitting import split_tracks
-from panorama.video import FileMark, content_hash
+from panorama.video import FileMark, content_hash, goes_on
 
 STAGES = ("decode", "gate", "propose", "track", "crop", "embed")
 
@@ -243,6 +246,38 @@ def test_an_interrupt_keeps_what_is_committed_and_leaves_no_trace_of_the_rest(tm
     assert len(files_of(tmp_path / "library")) == 10
     rest = index(tmp_path / "library", [folder])
     assert [f.status for f in rest] == ["skipped"] * 2 + ["indexed"] * 3
+
+
+def test_an_interrupt_does_not_wait_until_a_file_is_hashed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large files took most of a minute: what stops services ended the process before anything was kept."""
+    told: list[str] = []
+
+    def long(mark: FileMark, wait: Callable[[], None] = lambda: None) -> str:
+        told.append("begun")
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        for _ in range(500):
+            wait()
+            time.sleep(0.01)
+        told.append("read to its end")
+        return content_hash(mark)
+
+    folder = films(tmp_path / "films", 2)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(intake, "content_hash", long)
+        index(tmp_path / "library", [folder])
+    assert told == ["begun"]
+    assert [f.status for f in index(tmp_path / "library", [folder])] == ["indexed"] * 2
+
+
+def test_hashing_waits_after_every_block(tmp_path: Path) -> None:
+    path, blocks = tmp_path / "a.mp4", list[int]()
+    path.write_bytes(bytes(5 << 20))
+    before, now = (hashlib.sha256(bytes(size << 20)).hexdigest() for size in (2, 5))
+    assert content_hash(FileMark.of(path), lambda: blocks.append(5)) == now
+    assert goes_on(FileMark.of(path), 2 << 20, before, lambda: blocks.append(2))
+    assert blocks == [5] * 5 + [2] * 2
 
 
 def test_two_copies_in_one_run_share_a_segment(tmp_path: Path) -> None:

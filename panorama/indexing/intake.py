@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from panorama.cameras.naming import BY_HAND
@@ -59,9 +59,9 @@ class Ticket:
     row: VideoRow
     started: float
 
-    def check_same(self, is_decoded: bool) -> None:
+    def check_same(self, is_decoded: bool, wait: Callable[[], None] = lambda: None) -> None:
         """Check that the file holds what was hashed; raises VideoError (see `panorama.video.check_same`)."""
-        check_same(self.mark, self.row.content_hash, is_decoded)
+        check_same(self.mark, self.row.content_hash, is_decoded, wait)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,7 @@ class Intake:
         anew: settings hash -> indexer, for videos with this hash that must be indexed again: an earlier
             version or another proposer indexed them, or indexed them in part, or they lost a data file.
         indexer: the indexer at work.
+        wait: called after each block that is read of a file; what it raises ends the work.
 
     Attributes:
         moved: uris to which rows have just followed their files; set before the first file.
@@ -110,12 +111,19 @@ class Intake:
     """
 
     def __init__(
-        self, store: Store, claims: Claims, kept: Kept, anew: Mapping[str, Indexer], indexer: Indexer
+        self,
+        store: Store,
+        claims: Claims,
+        kept: Kept,
+        anew: Mapping[str, Indexer],
+        indexer: Indexer,
+        wait: Callable[[], None],
     ) -> None:
         self._store = store
         self._claims = claims
         self._kept = kept
         self._anew = anew
+        self._wait = wait
         self._under_way: set[str] = set()
         self._lost = store.lost_contents()
         self.moved: frozenset[str] = frozenset()
@@ -168,7 +176,7 @@ class Intake:
         if known is None and not video.named and is_own_clip(video.path):
             return FileOutcome(str(video.path), "", SKIPPED, note=OWN_CLIP, reason=Reason.OWN_CLIP)
         # Of what grows, no more than its row says: later this tells whether it went on.
-        row = row_of(video, mark.state, sample, content_hash(mark))
+        row = row_of(video, mark.state, sample, content_hash(mark, self._wait))
         if known is not None and known.content_hash != row.content_hash:
             row = self._going_on(row, mark, known)
         if (other := self._other(self._store.known_content(row.content_hash))) is not None:
@@ -198,8 +206,8 @@ class Intake:
     def _opened(self, ticket: Ticket) -> VideoReader:
         reader = open_video(ticket.video.path, threads=self._indexer.work.threads.decode)
         try:
-            ticket.check_same(is_decoded=False)
-        except VideoError:
+            ticket.check_same(is_decoded=False, wait=self._wait)
+        except BaseException:  # also what ends the work
             reader.close()
             raise
         return reader
@@ -265,7 +273,7 @@ class Intake:
         times = [recorded for recorded in times if recorded.time_from is not None]
         if not times and not self._store.reviewed(known.content_hash):
             return row  # nothing to keep: save reading the file once more
-        if goes_on(mark, known.size, known.content_hash):
+        if goes_on(mark, known.size, known.content_hash, self._wait):
             return replace(row, continues=known.content_hash)
         for recorded in times:
             if recorded.time_from == BY_HAND:

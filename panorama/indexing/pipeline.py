@@ -176,6 +176,12 @@ class Line:
         if self._error is not None:
             raise self._error
 
+    def rest(self) -> None:
+        """Pause if needed; the source calls it during an item that takes long, and ends if the line stops."""
+        self._rest()
+        if any(queue.stopped for queue in self._queues):
+            raise _Stopped
+
     def _stop(self) -> None:
         for queue in self._queues:
             queue.stop()
@@ -219,9 +225,7 @@ class Line:
     def _rested(self, items: Iterable[Any]) -> Iterator[Any]:
         """The items, with a pause before each if needed."""
         for item in items:
-            self._rest()
-            if any(queue.stopped for queue in self._queues):
-                raise _Stopped
+            self.rest()
             yield item
 
     def _chained(self, places: Sequence[int], results: Iterator[Any]) -> Generator[Any, None, None]:

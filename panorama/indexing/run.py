@@ -142,7 +142,8 @@ class _Run:
         others = {**kept.partial, **kept.anew}
         by = {settings: indexer.looking(settings) for settings in others.values()}
         self._anew = {former: by[settings] for former, settings in kept.anew.items()}
-        self._intake = Intake(store, claims, kept, {look: by[of] for look, of in others.items()}, indexer)
+        looks = {look: by[of] for look, of in others.items()}
+        self._intake = Intake(store, claims, kept, looks, indexer, self._rest)
         self._changed: set[str] = set()  # contents whose first file changed before it was decoded
         self._outcomes: list[FileOutcome] = []
         self._settled = time.perf_counter()
@@ -205,6 +206,11 @@ class _Run:
                         self._publish()
         finally:
             self._end()
+
+    def _rest(self) -> None:
+        """Let queries go first while a file is read to be hashed, and end that if the line is stopped."""
+        if self._line is not None:
+            self._line.rest()
 
     def _publish(self) -> None:
         """Commit what is finished, and tell."""

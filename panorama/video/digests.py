@@ -6,7 +6,7 @@ import hashlib
 import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -53,22 +53,27 @@ def content_sample(mark: FileMark) -> str:
     return digest.hexdigest()
 
 
-def content_hash(mark: FileMark) -> str:
+def content_hash(mark: FileMark, wait: Callable[[], None] = lambda: None) -> str:
     """SHA-256 hex digest of a file's bytes, as many as it had when it was marked.
 
     For a folder of pictures: of their rate, of the names, sizes and bytes of the marked ones in order, and of
     how they are decoded. So the hash belongs to the marked size also if the file or folder grows meanwhile.
 
+    Args:
+        wait: called after each block that is read; what it raises ends the reading.
+
     Raises:
         VideoOpenError: the file cannot be read.
     """
     with reachable(mark.path):
-        digest, read = next(_beginnings(mark, None if mark.is_folder else mark.size))
+        digest, read = next(_beginnings(mark, None if mark.is_folder else mark.size, wait))
         digest.update(_read_by(mark.path, sorted(read)))
     return digest.hexdigest()
 
 
-def _beginnings(mark: FileMark, size: int | None) -> Iterator[tuple[hashlib._Hash, list[bytes]]]:
+def _beginnings(
+    mark: FileMark, size: int | None, wait: Callable[[], None]
+) -> Iterator[tuple[hashlib._Hash, list[bytes]]]:
     """The digest of the first `size` bytes, without how pictures are decoded, and the names of its pictures.
 
     If empty pictures of a folder follow, each of them makes another beginning of that size. The digests are
@@ -76,6 +81,7 @@ def _beginnings(mark: FileMark, size: int | None) -> Iterator[tuple[hashlib._Has
 
     Args:
         size: for a folder, the total of its first pictures; None for all.
+        wait: called after each block.
     """
     digest = hashlib.sha256()
     left = sys.maxsize if size is None else size
@@ -100,6 +106,7 @@ def _beginnings(mark: FileMark, size: int | None) -> Iterator[tuple[hashlib._Has
             while block := file.read(min(_BLOCK_BYTES, left)):
                 digest.update(block)
                 left -= len(block)
+                wait()
     yield digest.copy(), read
 
 
@@ -121,7 +128,7 @@ def _read_by(folder: Path, names: Sequence[bytes]) -> bytes:
     return b"" if all(is_plain(folder / os.fsdecode(name)) for name in some) else _BY_LEVELS
 
 
-def goes_on(mark: FileMark, size: int, content: str) -> bool:
+def goes_on(mark: FileMark, size: int, content: str, wait: Callable[[], None] = lambda: None) -> bool:
     """Whether a file has only grown: it begins with its former content, so it is the same recording.
 
     For a folder of pictures, whether new ones follow the former ones. A file whose beginning was rewritten,
@@ -130,6 +137,7 @@ def goes_on(mark: FileMark, size: int, content: str) -> bool:
     Args:
         mark: what is there now.
         size, content: the former size and hash, from a former mark and `content_hash`.
+        wait: as in `content_hash`.
 
     Raises:
         VideoError: the file cannot be read.
@@ -139,7 +147,7 @@ def goes_on(mark: FileMark, size: int, content: str) -> bool:
     if more < 0 or (not more and not mark.is_folder):
         return False
     with reachable(mark.path):
-        for digest, read in _beginnings(mark, size):
+        for digest, read in _beginnings(mark, size, wait):
             if digest.hexdigest() == content:  # decoded plainly, or indexed by an earlier version
                 return True
             digest.update(_BY_LEVELS)
@@ -148,7 +156,9 @@ def goes_on(mark: FileMark, size: int, content: str) -> bool:
     return False
 
 
-def check_same(mark: FileMark, content: str, is_decoded: bool) -> None:
+def check_same(
+    mark: FileMark, content: str, is_decoded: bool, wait: Callable[[], None] = lambda: None
+) -> None:
     """Check that what was or will be decoded is what was hashed: a camera may rotate its files meanwhile.
 
     A file may grow, as one that a recorder writes: then the hash is that of its beginning. More pictures may
@@ -158,6 +168,7 @@ def check_same(mark: FileMark, content: str, is_decoded: bool) -> None:
         mark: from before the hash.
         content: the hash of the mark, by `content_hash`.
         is_decoded: whether it is decoded already; otherwise it was just opened.
+        wait: as in `content_hash`.
 
     Raises:
         VideoError: it holds something else now, or cannot be read.
@@ -175,5 +186,5 @@ def check_same(mark: FileMark, content: str, is_decoded: bool) -> None:
     if mark.has_grown_to(now) and not is_decoded:
         return
     # Of a folder, all that is there now: what joined the marked pictures is decoded, too.
-    if content_hash(now if mark.is_folder else mark) != content:
+    if content_hash(now if mark.is_folder else mark, wait) != content:
         raise VideoError(f"{path} changed while it was being indexed; run the same command again")
