@@ -172,9 +172,7 @@ def _picture_files(paths: Iterable[Path | str], root: Path) -> dict[Path, None]:
             found.update(dict.fromkeys(inside))
         elif path.exists():
             found[path] = None
-        elif matches := _matching(str(given), root) or _matching(
-            unicodedata.normalize("NFD", str(given)), root
-        ):
+        elif matches := _matching(str(given), root):
             found.update(dict.fromkeys(matches))
         else:
             raise BadImage(f"no image at {path}, and no file matches it as a pattern")
