@@ -271,6 +271,28 @@ def test_an_interrupt_does_not_wait_until_a_file_is_hashed(
     assert [f.status for f in index(tmp_path / "library", [folder])] == ["indexed"] * 2
 
 
+@pytest.mark.parametrize("threads", [nullcontext, one_thread])
+def test_a_finished_video_does_not_wait_until_a_long_file_is_hashed(
+    threads: Callable[[], AbstractContextManager[None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited in batches that only more frames would fill: no query found it, and a crash lost it."""
+    folder, told = films(tmp_path / "films", 2), threading.Event()
+    seen: list[bool] = []
+
+    def long(mark: FileMark, wait: Callable[[], None] = lambda: None) -> str:
+        if mark.path.name == "1.mp4":
+            seen.append(told.wait(5))
+        return content_hash(mark, wait)
+
+    with threads(), monkeypatch.context() as patched:
+        patched.setattr(intake, "content_hash", long)
+        patched.setattr(intake, "LONG_BYTES", 0)
+        index(tmp_path / "library", [folder], hooks=Hooks(on_file=lambda _: told.set()))
+    assert seen == [True]
+    index(tmp_path / "other", [folder])
+    assert files_of(tmp_path / "library") == files_of(tmp_path / "other")
+
+
 def test_hashing_waits_after_every_block(tmp_path: Path) -> None:
     path, blocks = tmp_path / "a.mp4", list[int]()
     path.write_bytes(bytes(5 << 20))

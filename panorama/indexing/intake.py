@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from panorama.cameras.naming import BY_HAND
@@ -18,7 +18,7 @@ from panorama.indexing.outcomes import (
     Reason,
     failed,
 )
-from panorama.indexing.parcels import DEFECTS, Job
+from panorama.indexing.parcels import DEFECTS, Flush, Job
 from panorama.indexing.renames import row_of
 from panorama.indexing.settings import Kept
 from panorama.indexing.stages import Indexer
@@ -40,6 +40,9 @@ from panorama.video.own_clips import is_own_clip
 
 NEW_SECONDS = 600
 """For so long an empty file counts as one in which a recording is about to begin."""
+
+LONG_BYTES = 64 << 20
+"""Videos before a file of this size are finished before it is hashed, which may take a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +139,19 @@ class Intake:
         """Decide for this indexer from now on."""
         self._indexer, self._settings_hash = indexer, indexer.settings_hash
 
-    def begin(self, files: Sequence[tuple[int, FoundVideo]]) -> Iterator[Job | Copy | FileOutcome]:
-        """What to do about each file; files to deal with later go to `elsewhere` and `later` instead."""
+    def begin(self, files: Sequence[tuple[int, FoundVideo]]) -> Iterator[Job | Copy | FileOutcome | Flush]:
+        """What to do about each file; files to deal with later go to `elsewhere` and `later` instead.
+
+        Before a file that takes long to hash comes a Flush.
+        """
         self.elsewhere = []
         return self._entries(files)
 
-    def _entries(self, files: Sequence[tuple[int, FoundVideo]]) -> Iterator[Job | Copy | FileOutcome]:
+    def _entries(self, files: Sequence[tuple[int, FoundVideo]]) -> Iterator[Job | Copy | FileOutcome | Flush]:
         for number, video in files:
             started = time.perf_counter()
             try:
-                entry = self._entry(number, video, started)
+                entry = yield from self._entry(number, video, started)
             except (VideoError, *DEFECTS) as exc:
                 yield failed(video, exc)
             else:
@@ -158,7 +164,7 @@ class Intake:
 
     def _entry(
         self, number: int, video: FoundVideo, started: float
-    ) -> Job | Copy | FileOutcome | Elsewhere | Indexer:
+    ) -> Generator[Flush, None, Job | Copy | FileOutcome | Elsewhere | Indexer]:
         check_name(video.path)  # a row has the name of a link and the path of what it leads to
         own = video.path.resolve()
         check_name(own)
@@ -175,6 +181,8 @@ class Intake:
                 return other
         if known is None and not video.named and is_own_clip(video.path):
             return FileOutcome(str(video.path), "", SKIPPED, note=OWN_CLIP, reason=Reason.OWN_CLIP)
+        if mark.size >= LONG_BYTES:
+            yield Flush()
         # Of what grows, no more than its row says: later this tells whether it went on.
         row = row_of(video, mark.state, sample, content_hash(mark, self._wait))
         if known is not None and known.content_hash != row.content_hash:

@@ -90,6 +90,10 @@ class Job:
     error: Exception | None = None
 
 
+class Flush:
+    """An item between videos: what is before it does not wait for a batch to fill, as the next takes long."""
+
+
 End = Callable[[], float]
 """Ends a step that was begun; returns the processor seconds that it took outside of this thread."""
 
@@ -187,7 +191,7 @@ def batched(
     """Run a step on batches of parcels, from any number of videos; yields the parcels in order.
 
     While batches are in progress elsewhere, it gathers and begins the next ones, up to MOST_BEGUN; then it
-    waits for the first.
+    waits for the first. At a Flush it waits for all.
 
     Args:
         parcels: parcels; other items are passed through in order.
@@ -204,10 +208,11 @@ def batched(
         waiting.append(parcel)
         if isinstance(parcel, Parcel):
             count, held = count + batch.size(parcel), held + batch.weight(parcel)
-        if batch.is_full(count, held) or len(waiting) >= MOST_WAITING:
+        flush = isinstance(parcel, Flush)
+        if flush or batch.is_full(count, held) or len(waiting) >= MOST_WAITING:
             begun.append((waiting, step.begin(waiting)))
             waiting, count, held = [], 0, 0
-            if len(begun) > MOST_BEGUN:
+            while len(begun) > (0 if flush else MOST_BEGUN):
                 some, end = begun.popleft()
                 end()
                 yield from some

@@ -22,7 +22,7 @@ from panorama.indexing.outcomes import (
     failed,
     forgotten,
 )
-from panorama.indexing.parcels import Job, Parcel
+from panorama.indexing.parcels import Flush, Job, Parcel
 from panorama.indexing.pipeline import Line
 from panorama.indexing.publishing import Finished, Publisher
 from panorama.indexing.renames import follow_renames, known_of
@@ -235,14 +235,14 @@ class _Run:
         if error is not None:
             raise error
 
-    def _take(self, item: Parcel | Copy | FileOutcome) -> None:
+    def _take(self, item: Parcel | Copy | FileOutcome | Flush) -> None:
         if isinstance(item, FileOutcome):
             self._settle(item, item.seconds)
         elif isinstance(item, Copy):
             outcome = self._attach(item)
             if outcome is not None:
                 self._settle(outcome, self._since(item.ticket))
-        else:
+        elif isinstance(item, Parcel):
             self._write(item)
 
     def _attach(self, copy: Copy) -> FileOutcome | None:

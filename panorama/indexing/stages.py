@@ -12,7 +12,7 @@ from typing import Any
 
 from panorama.crops import decode_picture, encode_jpeg
 from panorama.errors import ModelError
-from panorama.indexing.parcels import Batch, End, Job, Parcel, batched, guard
+from panorama.indexing.parcels import Batch, End, Flush, Job, Parcel, batched, guard
 from panorama.indexing.pipeline import Line, Stage
 from panorama.indexing.rest import Rest
 from panorama.indexing.settings import IngestSettings, Work, check_depth
@@ -140,6 +140,8 @@ class Indexer:
     def _ready(self, parcels: Iterator[Any], model: Proposer | Embedder, batch: Batch) -> Iterator[Any]:
         """The parcels, once the model is loaded; keeps some until then, so that earlier stages can go on.
 
+        At a Flush it waits for the model, too.
+
         Waits for the model only if some parcel needs it; counts the time as stage 'load'.
 
         Args:
@@ -153,7 +155,7 @@ class Indexer:
             if not ready:
                 more = batch.weight(parcel) if isinstance(parcel, Parcel) else 0
                 held, needy = held + more, needy or (parcel if more else None)
-                if self._is_loading(model) and held < KEPT_BYTES:
+                if self._is_loading(model) and held < KEPT_BYTES and not isinstance(parcel, Flush):
                     continue
                 ready = self._wait_for(model, needy)
             yield from kept
