@@ -210,6 +210,22 @@ def test_tracks_and_crops_are_asked_too(engine: Engine) -> None:
     }
 
 
+@pytest.mark.parametrize("clock", ["time > '22:00'", "start_clock > '2026-03-01 23:00'", "end_clock IS NULL"])
+@pytest.mark.parametrize("thing", ["entity = 'blue-van'", "left_of('red-van', 'blue-van')"])
+def test_tracks_may_be_asked_for_a_place_or_a_clock(engine: Engine, thing: str, clock: str) -> None:
+    """The clock was in no row of those over which places are asked: an error."""
+
+    def tracks(condition: str) -> set[tuple[object, ...]]:
+        return {(r["video"], r["track_id"]) for r in engine.query(f"SELECT tracks WHERE {condition}")}
+
+    inside, then = tracks(f"{thing} AND inside('lawn')"), tracks(f"{thing} AND {clock}")
+    assert inside | then
+    assert tracks(f"{thing} AND (inside('lawn') OR {clock})") == inside | then
+    known = tracks(f"{thing} AND (inside('lawn') OR NOT inside('lawn')) AND ({clock} OR NOT {clock})")
+    neither = tracks(f"{thing} AND NOT (inside('lawn') OR {clock})")
+    assert neither == {row for row in known if row not in inside | then}
+
+
 def test_a_moment_is_cut_to_the_time_inside(engine: Engine) -> None:
     # Track 1 of gate-1 has its foot at 20 + frame, held at frame 10 before and 25 after: 30 to 45.
     # Track 3 (33 to 48) has it at 40 + frame, 75 to 85: never inside. Lawn: 40 to 60.

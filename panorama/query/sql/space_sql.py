@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from panorama.query.shorthands.clock_sql import with_span
 from panorama.query.shorthands.conditions import Leaf
 from panorama.query.shorthands.plan import Pair, Query, Seen
 from panorama.query.shorthands.space import steps_in
@@ -13,6 +14,7 @@ _TRACK = (
     "t.video, t.camera, t.uri, t.duration, t.video_clock, t.entity, t.score, t.band, t.track_id,"
     " t.start_time, t.end_time, t.start_frame, t.end_frame, t.samples"
 )
+_SPAN = frozenset(("start_clock", "end_clock"))
 _BOX = ("x1", "y1", "x2", "y2")
 _SEEN = "PARTITION BY video, entity, track_id ORDER BY frame"
 
@@ -42,10 +44,14 @@ def space_rows(
         return None
     if query.target == "frames" and not seen.pair and not steps_in(seen.placed):
         return None
-    points = _points(query, seen, tracks, places)
+    track = _TRACK
+    if query.target == "tracks" and any(leaf.columns & _SPAN for leaf in seen.placed):
+        tracks = f"({with_span(f'SELECT {_TRACK} FROM {tracks} t')})"
+        track += ", t.start_clock, t.end_clock"
+    points = _points(query, seen, track, tracks, places)
     where = " AND ".join(f"({leaf.text})" for leaf in seen.placed)
     if query.target == "tracks":
-        return _whole_tracks(seen.pair, points, where)
+        return _whole_tracks(seen.pair, track.replace("t.", ""), points, where)
     if query.target == "frames" and late:
         where = " AND ".join(f"({leaf.text})" for leaf in late)
         points = more(points)
@@ -55,9 +61,8 @@ def space_rows(
     return points if query.target == "frames" else _stays(points)
 
 
-def _whole_tracks(pair: Pair | None, points: str, where: str) -> str:
+def _whole_tracks(pair: Pair | None, columns: str, points: str, where: str) -> str:
     """The tracks that satisfy conditions over all their frames; of a pair, those that meet in some frame."""
-    columns = _TRACK.replace("t.", "")
     grouped = f" GROUP BY {columns}"
     having = f"{grouped} HAVING {where}" if where else grouped
     if pair is None:
@@ -69,11 +74,11 @@ def _whole_tracks(pair: Pair | None, points: str, where: str) -> str:
     return f"WITH followed AS MATERIALIZED ({points}) SELECT {columns} FROM {_paired(pair, kept)}{grouped}"
 
 
-def _points(query: Query, seen: Seen, tracks: str, places: str) -> str:
+def _points(query: Query, seen: Seen, track: str, tracks: str, places: str) -> str:
     """A row per frame and track, with its box and, if needed, the box of the previous frame."""
     best = ", t.frame AS best_frame" if query.target == "moments" else ""
     box = ", ".join(f"p.{side}" for side in _BOX)
-    sql = f"SELECT {_TRACK}{best}, p.frame, p.time, {box} FROM {tracks} t JOIN {places} p USING (track_id)"
+    sql = f"SELECT {track}{best}, p.frame, p.time, {box} FROM {tracks} t JOIN {places} p USING (track_id)"
     more = ["coalesce(lead(time) OVER w, end_time) AS until"] if query.target == "moments" else []
     if steps_in(seen.placed):
         more += [f"lag({side}) OVER w AS from_{side}" for side in _BOX]
