@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -54,6 +55,28 @@ def test_values_beside_them_and_around_them_stay_what_they_are(engine: Engine) -
     assert engine.query("SELECT [TIME '24:00:00', '23:00'] AS v")[0].v == ["24:00:00", datetime.time(23)]
     found = ["infinity", None, DAY]
     assert tuple(row) == (found, tuple(found), {"a": "infinity", "b": 1}, {DAY: "infinity"}, tuple(found))
+
+
+@pytest.mark.parametrize(
+    ("asked", "value"),
+    [
+        ("MAP([[1]], ['a'])", {"key": [[1]], "value": ["a"]}),
+        ("[MAP([{'a': 1}, {'a': 2}], [3, NULL])]", [{"key": [{"a": 1}, {"a": 2}], "value": [3, None]}]),
+        ("MAP([[MAP{1: 2::HUGEINT}]], [MAP{'b': INTERVAL 1 DAY}])",
+         {"key": [[{1: 2}]], "value": [{"b": datetime.timedelta(days=1)}]}),
+        ("MAP([row(1, 2)], [[3.5]::DOUBLE[1]])", {"key": [(1, 2)], "value": [(3.5,)]}),
+        ("MAP([]::INT[][], []::INT[])", {"key": [], "value": []}),
+    ],
+)  # fmt: skip
+def test_a_map_whose_keys_python_cannot_look_up_has_keys_and_values_apart(
+    engine: Engine, asked: str, value: Any
+) -> None:
+    """Every form of the answer ended in a TypeError, also that of histogram() over structs."""
+    with duckdb.connect() as connection:
+        assert connection.execute(f"SELECT {asked} AS m").fetchall() == [(value,)]
+    result = engine.query(f"SELECT {asked} AS m")
+    assert result.fetchall() == [(value,)]
+    assert '"key": ' in result.to_json() and "key" in result.to_csv() and "key" in result.to_table()
 
 
 def test_files_and_data_frames_say_which_column_they_cannot_hold(engine: Engine, tmp_path: Path) -> None:

@@ -56,7 +56,8 @@ def _kind(read: Any) -> Kind:
 def fixer(duckdb_type: str, fixes: Mapping[str, Fix]) -> Fix | None:
     """A function that applies `fixes` to a value of a type and to all values inside it; None if none applies.
 
-    Values have the form that rows have: a map is a dictionary, a struct without names a tuple.
+    Values have the form that rows have: a map is a dictionary, or {'key': [...], 'value': [...]} if its keys
+    are lists, structs or the like; a struct without names is a tuple.
 
     Args:
         fixes: functions by type name; NULLs are skipped.
@@ -74,6 +75,11 @@ def _fixer(kind: Kind, fixes: Mapping[str, Fix]) -> Fix | None:
         return None
     if kind.name == "MAP":
         keys, values = inner
+        if kind.inner[0].inner:  # lists, structs and the like: keys and values are apart
+            return lambda value: {
+                "key": [fixed(keys, key) for key in value["key"]],
+                "value": [fixed(values, item) for item in value["value"]],
+            }
         return lambda value: {fixed(keys, key): fixed(values, item) for key, item in value.items()}
     if kind.name in ("STRUCT", "TUPLE"):
         return lambda value: _fields(inner, value)

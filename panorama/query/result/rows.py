@@ -98,10 +98,17 @@ def _values(column: pa.ChunkedArray, duckdb_type: str) -> list[Any]:
 def _shaper(kind: pa.DataType, named: bool) -> Fix | None:
     """A function that makes dictionaries of maps and tuples of arrays, at any depth; None if there are none.
 
+    A map with lists, structs or the like as keys becomes {'key': [...], 'value': [...]}.
     Structs without names become tuples; Arrow calls their fields element1, element2.
     """
     if pa.types.is_map(kind):
         key, item = _shaper(kind.key_type, named), _shaper(kind.item_type, named)
+        if pa.types.is_nested(kind.key_type) and not pa.types.is_union(kind.key_type):
+            # No keys of a dictionary; DuckDB gives keys and values apart.
+            return lambda value: {
+                "key": [fixed(key, one) for one, _ in value],
+                "value": [fixed(item, other) for _, other in value],
+            }
         if not (key or item):
             return dict
         return lambda value: {fixed(key, one): fixed(item, other) for one, other in value}
