@@ -117,6 +117,8 @@ def test_an_answer_that_is_cut_short_says_so(tmp_path: Path) -> None:
     assert not part.complete and 0 < len(part) < len(rows)
     assert part.warnings == ("the answer is incomplete after 3 s: red-van was not looked for",)
     assert set(part.fetchall()) < set(rows.fetchall())
+    explained = hurried.query(f"EXPLAIN ANALYZE {sql} WITHIN 3 SECONDS")
+    assert explained.warnings == part.warnings  # was told twice
 
 
 # What is promised.

@@ -66,16 +66,16 @@ class Run:
             self.undecided.add((name, int(matches.track_id[i])))
 
     def account(self) -> dict[str, Any]:
-        """The fields of a Result other than its rows; adds a warning for each time limit that was hit."""
-        for budget in self.budgets:
-            if budget.cut:
-                self.warnings.append(
-                    f"the answer is incomplete after {budget.seconds:g} s: {'; '.join(budget.cut)}"
-                )
+        """The fields of a Result other than its rows, with a warning for each time limit that was hit."""
+        told = [
+            f"the answer is incomplete after {budget.seconds:g} s: {'; '.join(budget.cut)}"
+            for budget in self.budgets
+            if budget.cut
+        ]
         return {
             "uncertain": len({track for _, track in self.undecided}),
             "uncertain_of": sorted({name for name, _ in self.undecided}),
-            "warnings": self.warnings,
+            "warnings": [*self.warnings, *told],
             "seconds": time.perf_counter() - self.started,
             "complete": not any(budget.cut for budget in self.budgets),
             "sql": self.sql,
