@@ -121,6 +121,44 @@ def test_an_answer_that_is_cut_short_says_so(tmp_path: Path) -> None:
     assert explained.warnings == part.warnings  # was told twice
 
 
+class Unreached(FakeMatcher):
+    """Does not reach the first track of gate-1.mp4 in time."""
+
+    def match(self, request: MatchRequest) -> Matches:
+        found = super().match(request)
+        if request.budget is None:
+            return found
+        request.budget.cut.append("1 track that may be red-van was not looked at closely")
+        return found[found.track_id != (1 << 32 | 1)]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "(entity = 'blue-van' FOLLOWED BY entity = 'red-van' WITHIN INTERVAL 1 SECOND)",
+        "entity = 'red-van' AND end_time - start_time < 2",
+        "(entity = 'red-van' DURING entity = 'blue-van')",
+        "entity = 'red-van' AND x1 > 50",
+        "entity = 'red-van' AND video LIKE 'gate%'",
+        "entity = 'red-van' AND (time > 1 OR camera = 'yard') AND video LIKE 'gate%' AND score > 0.1",
+    ],
+)
+def test_moments_that_the_complete_answer_may_lack_are_told(tmp_path: Path, condition: str) -> None:
+    """A moment without one of its tracks is shorter, and then satisfies what the whole one does not."""
+    tables = make_library(tmp_path)
+    whole, _ = make_engine(tables)
+    hurried = Engine(tables, Unreached(), picture_root=None, read_picture=lambda _: np.zeros((1, 1, 3)))
+    rows, part = (
+        {(row["video"], row["entity"]) for row in engine.query(f"SELECT moments WHERE {condition}{within}")}
+        for engine, within in ((whole, ""), (hurried, " WITHIN 5 SECONDS"))
+    )
+    told = hurried.query(f"SELECT moments WHERE {condition} WITHIN 5 SECONDS").warnings
+    sure = "LIKE" in condition
+    assert part <= rows or not sure
+    assert ("may not be in the complete answer" in told[0]) == (not sure)
+    assert "the answer is incomplete after 5 s" in told[-1]
+
+
 # What is promised.
 
 

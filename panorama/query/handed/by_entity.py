@@ -34,7 +34,7 @@ from panorama.query.matching.needs import (
 )
 from panorama.query.run import Run
 from panorama.query.shorthands.plan import Branch, Query, Seen
-from panorama.query.shorthands.rules import needed_videos
+from panorama.query.shorthands.rules import asks_whole_moments, needed_videos
 from panorama.query.shorthands.terms import Budget
 from panorama.query.sql.compile import compile_query
 from panorama.query.sql.places_sql import follows_known, places_from_files, tracks_to_follow
@@ -88,6 +88,11 @@ class ByEntity:
             place = query.contract.start if query.contract is not None else query.start
             raise AccuracyError(exc.args[0], query.sql, place) from exc
         run.warnings += request.remarks
+        if request.budget is not None and request.budget.cut and asks_whole_moments(query):
+            run.warnings.append(
+                "some of these moments may not be in the complete answer: what was not reached may prolong"
+                " them, so that they no longer satisfy a condition on their order, ends or box"
+            )
         tracks = tracks_of(matches, self._matcher)
         matches = narrowed(query, request, matches, tracks, run.cursor, self._matcher)
         unknown = any(seen.source == "unknown" for seen in query.every_seen())

@@ -1,9 +1,9 @@
 """A matcher, a request and its terms (an accuracy, a time limit) come in; matches that keep them go out.
 
 With a time limit, entities are searched one after the other. Crops that a deeper exit must see are computed
-track by track, the most similar first; tracks not reached stay undecided. Every returned row would also be in
-the complete answer. So a track seen deeper is accepted only if no better track could prevent it, and a track
-not reached is not accepted by a confirmation and carries nothing (see `kinship`).
+track by track, the most similar first; tracks not reached stay undecided. Every returned match would also be
+in the complete answer. So a track seen deeper is accepted only if no better track could prevent it, and a
+track not reached is not accepted by a confirmation and carries nothing (see `kinship`).
 """
 
 from __future__ import annotations

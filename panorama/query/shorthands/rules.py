@@ -347,6 +347,20 @@ def apply_rules(query: Query) -> Query:
     return query
 
 
+def asks_whole_moments(query: Query) -> bool:
+    """Whether a condition is on whole moments, which a missing track changes: on their order, ends or box."""
+    if query.target != "moments":
+        return False
+    leaves = [leaf for branch in query.branches for leaf in branch.where]
+    leaves += [leaf for item in query.every_seen() for leaf in item.finals]
+    # `time` names none of the columns that it becomes: if a part of a moment satisfies it, the moment does.
+    return any(branch.sequences for branch in query.branches) or any(
+        column in query.sql[leaf.start : leaf.stop].lower()
+        for leaf in leaves
+        for column in leaf.columns - VIDEO_COLUMNS
+    )
+
+
 def needed_videos(query: Query) -> str | None:
     """A condition on videos that every answer satisfies and that needs no matching; None if there is none."""
     texts = [f"({leaf.text})" for leaf in query.shared if not leaf.may_select]
