@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ import pyarrow as pa
 from panorama.album.given_pictures import passed_over, picture_files
 from panorama.errors import BadImage, EntityError, NotYetErased, QueryError, UnknownEntity
 from panorama.folders import spelled
-from panorama.lines import some
+from panorama.lines import composed, some
 from panorama.query.handed.by_example import ELSEWHERE
 from panorama.query.matching.decide import least_similarity
 from panorama.query.matching.scoring import Sought
@@ -176,7 +175,7 @@ def _meant(known: Sequence[Exemplar], name: str, text: str, root: Path | None) -
     """The exemplar that has this id or path; where none has, the one whose file has this name."""
     path = _place(text, root)
     hits = [e for e in known if text == str(e.exemplar_id) or path == _place(e.source, root)]
-    hits = hits or [e for e in known if _composed(text) == _composed(Path(e.source).name)]
+    hits = hits or [e for e in known if composed(text) == composed(Path(e.source).name)]
     if len(hits) == 1:
         return hits[0]
     listed = some([f"{e.exemplar_id} ({e.source}, {e.kind})" for e in hits or known])
@@ -194,12 +193,7 @@ def _place(source: str, root: Path | None) -> Path:
     path = Path(root or "", source)
     if not is_path(source):
         return path
-    return Path(_composed(os.path.realpath(spelled(path.parent))), _composed(path.name))
-
-
-def _composed(text: str) -> str:
-    """A name with composed accents: in files from a Mac they are decomposed, as hardly anybody types them."""
-    return unicodedata.normalize("NFC", text)
+    return Path(composed(os.path.realpath(spelled(path.parent))), composed(path.name))
 
 
 def _passed_over(root: Path | None, pictures: Sequence[str]) -> tuple[str, ...]:
