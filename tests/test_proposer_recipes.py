@@ -1,16 +1,19 @@
-"""Training the proposer: recipes that no training could follow are refused before any work."""
+"""Training the proposer: what no training could go by is refused before any work."""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from test_proposer_training import short_recipe
 
+import panorama.models.proposer_training.loop as loop
 from panorama.content import content_dir
-from panorama.errors import ModelError
+from panorama.errors import MissingExtra, ModelError
 from panorama.models.proposer_training.loop import train
 from panorama.models.proposer_training.plan import check_plan
 from panorama.models.weights import read_recipe
@@ -122,3 +125,19 @@ def test_values_that_no_training_could_use_are_refused_before_any_work(
 @pytest.mark.parametrize("name", ["proposer", "proposer-wide"])
 def test_the_shipped_recipes_can_be_trained_by(name: str) -> None:
     check_plan(read_recipe(content_dir("embeddings") / name / "recipe.toml"), name)
+
+
+def test_without_a_teacher_a_training_ends_before_it_decodes_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told by a process of the loader, with its traceback, when the cache of pictures was full."""
+    decoded: list[object] = []
+    monkeypatch.setattr(loop, "open_store", lambda *given: decoded.append(given))
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(MissingExtra, match="needs a teacher: pip install onnx onnxruntime"):
+        train(short_recipe(), tmp_path, tmp_path / "out")
+    monkeypatch.setitem(sys.modules, "onnx", ModuleType("onnx"))
+    monkeypatch.setitem(sys.modules, "onnxruntime", ModuleType("onnxruntime"))
+    with pytest.raises(ModelError, match=r"no teacher .*yolox_nano\.onnx; the data folder holds it as"):
+        train(short_recipe(), tmp_path, tmp_path / "out")
+    assert not decoded

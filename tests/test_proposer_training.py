@@ -470,6 +470,7 @@ class Dispositions(torch.utils.data.Dataset[bool]):
 def test_what_makes_batches_leaves_an_interrupt_to_the_training(monkeypatch) -> None:
     """Ctrl-C reaches both; its traceback, and that of the loader about it, hid what was said."""
     monkeypatch.setattr(making, "Batches", Dispositions)
+    monkeypatch.setattr(making, "read_teacher", lambda path: None)
     mine = signal.getsignal(signal.SIGINT)
     assert list(making.load({"training": {"cycles": [{"to_step": 1}]}}, Path(), Path(), 0)) == [True]
     assert signal.getsignal(signal.SIGINT) == mine

@@ -18,7 +18,7 @@ from panorama.models.proposer_training.compose import compose
 from panorama.models.proposer_training.plan import batch_at, last_step, phase_at
 from panorama.models.proposer_training.sources import open_store
 from panorama.models.proposer_training.teacher_graph import GraphTeacher
-from panorama.models.proposer_training.teachers import Teacher
+from panorama.models.proposer_training.teachers import Teacher, read_teacher
 from panorama.models.training.own_process import keep_freed_memory
 from panorama.threads import cores_here
 
@@ -96,6 +96,22 @@ def load(
     recipe: dict[str, Any], data: Path, cache: Path, first: int, device: str = CPU
 ) -> Iterator[dict[str, Any]]:
     """Batches from `first` to the recipe's last, on the device, with the teacher's answers.
+
+    Nothing is made before the first one is asked for, so `cache` may be filled until then.
+
+    Raises:
+        MissingExtra: the packages that run the teacher are not installed; raised here, by the call.
+        ModelError: there is no such teacher; raised here as well.
+    """
+    # Filling the cache takes minutes, and an error in a loader's process comes with that process's traceback.
+    read_teacher(data / TEACHER)
+    return _loaded(recipe, data, cache, first, device)
+
+
+def _loaded(
+    recipe: dict[str, Any], data: Path, cache: Path, first: int, device: str
+) -> Iterator[dict[str, Any]]:
+    """What `load` promises.
 
     On the CPU, one separate process composes them and runs the teacher. A GPU learns from thousands of
     pictures per second; so all other cores compose pictures, and the teacher runs on the GPU, too.

@@ -119,6 +119,7 @@ def train(
     Raises:
         ModelError: the recipe or the data folder is incomplete, there is no such device, or `resume` finds
             nothing to resume; or the loss is infinite or NaN, which is never saved in a checkpoint.
+        MissingExtra: the packages that run the teacher are not installed.
         UsageError: the training in `out` was begun with another recipe or model.
     """
     check_plan(recipe, "the recipe")
@@ -131,12 +132,13 @@ def train(
     start_digest = "" if start_from is None else begin_from(run, start_from)
     if resume:
         start_digest = go_on(run, out / CHECKPOINT, recipe, start_digest, say)
+    batches = load(recipe, data, out / "cache", run.step, place)
     store = open_store(data, out / "cache", recipe["store"], lambda line: write_log(out, {"note": line}))
     refuse_absent(store, recipe["phase"], data)
     run.net.train()
     told = Told(out, recipe)
     update = Replayed(update_weights) if place.startswith("cuda") else None
-    for batch in load(recipe, data, out / "cache", run.step, place):
+    for batch in batches:
         losses = train_step(run, batch, recipe, update)
         due = run.step % training["save_every"] == 0 or run.step == last_step(training)
         # Wait for a GPU only if a loss that is NaN would be logged or saved.
