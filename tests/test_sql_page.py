@@ -12,6 +12,7 @@ from query_samples import make_engine, make_library
 from panorama.query.engine import Engine
 from panorama.query.handed.relations import STORED_COLUMNS
 from panorama.query.shorthands.plan import OUTPUT, columns_of
+from panorama.store.files import schema
 
 PAGE = (Path(__file__).parents[1] / "docs" / "SQL.md").read_text("utf-8")
 EXAMPLES = [
@@ -61,6 +62,5 @@ def test_the_page_lists_the_columns_of_the_targets(target: str) -> None:
 
 
 def test_the_stored_tables_are_those_that_the_store_writes() -> None:
-    schema = pytest.importorskip("panorama.store.files.schema")
     for table, columns in STORED_COLUMNS.items():
         assert list(columns) == getattr(schema, table.upper()).names
