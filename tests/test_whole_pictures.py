@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import weakref
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -11,8 +13,10 @@ from fakes import Thing, scene, write_film, write_picture
 from numpy.typing import NDArray
 
 import panorama
+import panorama.album.given_pictures as given_pictures
 from panorama.album.whole_pictures import main_part
-from panorama.errors import ModelError
+from panorama.crops import encode_jpeg
+from panorama.errors import ModelError, UsageError
 from panorama.regions import DETECTOR, Regions
 
 Rgb = NDArray[np.uint8]
@@ -155,3 +159,43 @@ def test_a_picture_beside_a_large_part_of_it_is_not_told_of(library):
     photo = photograph(RED)
     library.register("car", [photo])
     assert library.register("car", [photo], box=(0, 0, 600, 400)).warnings == ()
+
+
+@pytest.mark.parametrize("way", [{}, {"find": True}, {"unlike": True}, {"album": True}])
+def test_many_photographs_are_not_in_memory_together(library, tmp_path, monkeypatch, way):
+    """Each took 34 MB until the last was read: with 700 of a telephone's, the memory of a large computer."""
+    photos, held = tmp_path / "photos", set()
+    for i in range(6):
+        write_picture(photos / "car" / f"{i}.png", photograph(Thing("red", 0, 40, left=20 + i, top=30)))
+    read = given_pictures.read_picture
+
+    def counted(path: Path, trim: bool = True) -> given_pictures.Picture:
+        picture = read(path, trim)
+        held.add(path)
+        weakref.finalize(picture.rgb, held.remove, path)
+        assert len(held) <= 2  # with the one before, which the loop has not let go of yet
+        return picture
+
+    monkeypatch.setattr(given_pictures, "read_picture", counted)
+    if "album" in way:
+        (car,) = library.register_album(photos)
+    elif "unlike" in way:
+        car = library.register("car", [photograph(RED)[:300, :400]], unlike=photos / "car")
+    else:
+        car = library.register("car", photos / "car", **way)
+    assert (car.negatives if "unlike" in way else car.exemplars) == 6
+    assert not held
+
+
+def test_a_box_of_many_pictures_is_refused_before_these_are_read(library, tmp_path, monkeypatch):
+    for i in range(2):
+        write_picture(tmp_path / "photos" / f"{i}.png", photograph(RED))
+    monkeypatch.setattr(given_pictures, "read_picture", lambda *given: pytest.fail("read"))
+    with pytest.raises(UsageError, match="a box is cut out of one picture; 2 were given"):
+        library.register("car", tmp_path / "photos", box=(0, 0, 20, 20))
+
+
+def test_what_is_kept_of_a_photograph_is_the_picture_that_would_have_been_stored():
+    whole = given_pictures.Picture(np.tile(photograph(RED), (2, 3, 1)), "photo.png")
+    assert encode_jpeg(whole.kept().rgb) == encode_jpeg(whole.rgb)
+    assert (whole.kept().size, whole.kept().kept().size) == ((960, 1920), (960, 1920))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import glob
 import os
 import unicodedata
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from panorama.album.left_out import is_picture_file, left_out
 from panorama.album.margins import inside_margin
 from panorama.commands import command
+from panorama.crops import shrunk
 from panorama.errors import BadImage, UsageError
 from panorama.folders import spelled
 from panorama.lines import counted, one_line, some
@@ -54,12 +55,14 @@ class Picture:
     """One RGB picture (H, W, 3) and its origin.
 
     Attributes:
+        rgb: its pixels, or after `kept` those that are stored.
         source: the file and part, or the name of a picture in memory.
         first: whether it is the first of several pictures in an animated file.
         left_top: its corner in the picture as given, of which margins may have been cut off.
         inside_xyxy: its box in the picture as given, if a margin of one colour was cut off.
         seen: its place in a video of the library, if it is a crop of one.
         told: remarks on it for users.
+        whole_size: its height and width before `kept`.
     """
 
     rgb: NDArray[np.uint8]
@@ -69,10 +72,49 @@ class Picture:
     inside_xyxy: tuple[int, int, int, int] | None = None
     seen: SeenAt | None = None
     told: tuple[str, ...] = ()
+    whole_size: tuple[int, int] | None = None
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the picture as given, in pixels."""
+        height, width = self.whole_size or self.rgb.shape[:2]
+        return height, width
+
+    def kept(self) -> Picture:
+        """The same with no more pixels than are stored.
+
+        A hundred whole photographs are gigabytes. What needs all pixels, such as cutting or the proposer,
+        looks at one picture after the other and keeps these.
+        """
+        return replace(self, rgb=shrunk(self.rgb), whole_size=self.size)
 
 
-def read_pictures(given: Images, trim: bool = True) -> list[Picture]:
-    """The pictures in files, folders, globs and memory; those in memory come last.
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """Pictures that were given, those in memory last; each is read when its turn comes.
+
+    Raises:
+        BadImage: in its turn, one that cannot be used.
+    """
+
+    files: Sequence[Path]
+    arrays: Sequence[Any]
+    trim: bool
+
+    def __len__(self) -> int:
+        return len(self.files) + len(self.arrays)
+
+    def __iter__(self) -> Iterator[Picture]:
+        for path in self.files:
+            yield read_picture(path, self.trim)
+        for number, array in enumerate(self.arrays, start=1):
+            # A PIL picture knows the file that it was opened from.
+            source = str(getattr(array, "filename", "") or f"array {number}")
+            yield array_picture(array, source, self.trim)
+
+
+def given_pictures(given: Images, trim: bool = True) -> Pictures:
+    """The pictures in files, folders, globs and memory.
 
     Args:
         trim: whether to cut off transparent or single-coloured margins. Pass False if a box refers to pixels
@@ -80,16 +122,11 @@ def read_pictures(given: Images, trim: bool = True) -> list[Picture]:
 
     Raises:
         UsageError: something else was given.
-        BadImage: one of the pictures cannot be used.
+        BadImage: there is no such file.
     """
     several = listed(given)
-    files = [item for item in several if not is_pixels(item)]
-    arrays = [item for item in several if is_pixels(item)]
-    return [read_picture(path, trim) for path in picture_files(files)] + [
-        # A PIL picture knows the file that it was opened from.
-        array_picture(array, str(getattr(array, "filename", "") or f"array {number}"), trim)
-        for number, array in enumerate(arrays, start=1)
-    ]
+    files = picture_files(item for item in several if not is_pixels(item))
+    return Pictures(files, [item for item in several if is_pixels(item)], trim)
 
 
 def listed(given: Images) -> list[Any]:
@@ -120,7 +157,7 @@ def one_picture(given: Image, source: str) -> Picture:
 
 
 def read_picture(path: Path, trim: bool = True) -> Picture:
-    """One picture from a file, with or without its margins; see `read_pictures`.
+    """One picture from a file, with or without its margins; see `given_pictures`.
 
     Raises:
         BadImage: missing, no permission, empty, not a picture, too small, or blank.
@@ -138,7 +175,7 @@ def read_picture(path: Path, trim: bool = True) -> Picture:
 
 
 def array_picture(given: Any, source: str, trim: bool = True) -> Picture:
-    """A picture in memory, with or without its margins; see `read_pictures`, `given_pixels`.
+    """A picture in memory, with or without its margins; see `given_pictures`, `given_pixels`.
 
     Raises:
         BadImage: another shape or type, too small, or blank.
@@ -289,12 +326,10 @@ def margins_cut(pictures: Iterable[Picture]) -> tuple[str, ...]:
 
 def small_ones(pictures: Iterable[Picture]) -> tuple[str, ...]:
     """A line about pictures so small that other things are accepted for them."""
-    small = [picture for picture in pictures if max(picture.rgb.shape[:2]) < SMALL_SIDE]
+    small = [picture for picture in pictures if max(picture.size) < SMALL_SIDE]
     if not small:
         return ()
-    parts = some(
-        [f"{one_line(p.source)} ({p.rgb.shape[1]}x{p.rgb.shape[0]} pixels)" for p in small], SHOWN_PICTURES
-    )
+    parts = some([f"{one_line(p.source)} ({p.size[1]}x{p.size[0]} pixels)" for p in small], SHOWN_PICTURES)
     return (
         f"so small that other things may be accepted for it: {parts}; "
         f"use a picture in which it is at least {SMALL_SIDE} pixels long",

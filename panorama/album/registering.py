@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,11 +14,11 @@ from panorama.album.given_pictures import (
     Picture,
     checked,
     first_only,
+    given_pictures,
     images_in,
     listed,
     margins_cut,
     passed_over,
-    read_pictures,
     small_ones,
 )
 from panorama.album.whole_pictures import (
@@ -97,7 +97,7 @@ def given(
 
     Args:
         images, unlike, box, find: see `Library.register`.
-        finder: returns the proposer; called only if `find` is set.
+        finder: returns the proposer; called if `find` is set, or a picture is as large as a photograph.
 
     Raises:
         UsageError: a box for several pictures, or something that is not a picture.
@@ -105,23 +105,23 @@ def given(
     """
     images, unlike = listed(images), listed(unlike)
     as_it_is = box is not None or find  # boxes refer to pixels of the whole picture
-    pictures, rivals = read_pictures(images, trim=not as_it_is), read_pictures(unlike)
-    told: tuple[Told, ...] = first_only([*pictures, *rivals]) + passed_over([*images, *unlike])
+    named, rivals = given_pictures(images, trim=not as_it_is), given_pictures(unlike)
     if box is not None:
         if find:
             raise UsageError("box and find both say what to cut out; give one of them")
-        if len(pictures) != 1:
-            raise UsageError(f"a box is cut out of one picture; {len(pictures)} were given")
-        part = cut_box(pictures[0], box)
-        told += margins_cut(rivals) + small_ones([part, *rivals])
-        return Given([part], rivals, told, wholes=far_larger(pictures, [part]))
-    if find:
-        found, cuts = cut_out(pictures, finder())
-        told += (*cuts, *margins_cut(rivals), *small_ones([*found, *rivals]))
-        return Given(found, rivals, told, wholes=far_larger(pictures, found))
-    every = [*pictures, *rivals]
-    told += margins_cut(every) + small_ones(every)
-    return Given(pictures, rivals, told + whole_pictures(pictures, finder))
+        if len(named) != 1:
+            raise UsageError(f"a box is cut out of one picture; {len(named)} were given")
+        pictures, examples, cuts = _boxed(named, box)
+    elif find:
+        pictures, examples, cuts = cut_out(named, finder())
+    else:
+        pictures, cuts = whole_pictures(named, finder)
+        examples = pictures
+    unlike_it = [rival.kept() for rival in rivals]
+    every = [*examples, *unlike_it]
+    told: tuple[Told, ...] = first_only([*pictures, *unlike_it]) + passed_over([*images, *unlike])
+    told += margins_cut(every) + small_ones(every) + cuts
+    return Given(examples, unlike_it, told, wholes=far_larger(pictures, examples))
 
 
 def given_album(folder: Path, finder: Callable[[], Proposer]) -> dict[str, Given]:
@@ -136,29 +136,43 @@ def given_album(folder: Path, finder: Callable[[], Proposer]) -> dict[str, Given
     """
     album = {}
     for name, images, unlike in album_folders(folder):
-        pictures, rivals = read_pictures(images), read_pictures(unlike)
+        pictures, whole = whole_pictures(given_pictures(images), finder)
+        rivals = [rival.kept() for rival in given_pictures(unlike)]
         every = [*pictures, *rivals]
         told: tuple[Told, ...] = first_only(every) + passed_over_in_album(folder, name)
-        told += margins_cut(every) + small_ones(every)
-        album[name] = Given(pictures, rivals, told + whole_pictures(pictures, finder))
+        album[name] = Given(pictures, rivals, told + margins_cut(every) + small_ones(every) + whole)
     return album
 
 
-def cut_out(pictures: Sequence[Picture], proposer: Proposer) -> tuple[list[Picture], tuple[Told, ...]]:
-    """What the proposer is surest of in each picture, and remarks on it, since it may be something else."""
+def _boxed(pictures: Iterable[Picture], box: Box) -> tuple[list[Picture], list[Picture], tuple[Told, ...]]:
+    """As `cut_out`, of a box in each."""
+    pairs = [(whole.kept(), cut_box(whole, box).kept()) for whole in pictures]
+    return [whole for whole, _ in pairs], [part for _, part in pairs], ()
+
+
+def cut_out(
+    pictures: Iterable[Picture], proposer: Proposer
+) -> tuple[list[Picture], list[Picture], tuple[Told, ...]]:
+    """The pictures, what the proposer is surest of in each, and remarks: it may be something else.
+
+    Args:
+        pictures: with all their pixels; each is let go of before the one after the next is read.
+    """
+    wholes: list[Picture] = []
     found: list[Picture] = []
     told: list[Told] = []
     for whole in pictures:
         part, others = find_region(whole, proposer)
-        (height, width), (tall, wide) = part.rgb.shape[:2], whole.rgb.shape[:2]
+        (height, width), (tall, wide) = part.size, whole.size
         likely = f" (next come {' and '.join(others)})" if others else ""
         said = (
             f"found and cut out: {part.source}, {width}x{height} of {wide}x{tall} pixels; if that is"
             f" something else, say where the entity is, --box x1,y1,x2,y2{likely}, and take this out"
         )
         told.append(Doubt(len(found), said))
-        found.append(part)
-    return found, shortened(told, "and out of {}")
+        found.append(part.kept())
+        wholes.append(whole.kept())
+    return wholes, found, shortened(told, "and out of {}")
 
 
 def passed_over_in_album(album: Path, entity: str) -> tuple[str, ...]:
@@ -342,8 +356,8 @@ def exemplars(
             negative=negative or denied,
             denied=denied,
             vectors={(embedder.hash, e + 1): vectors[e, i] for e in range(embedder.exits)},
-            width=picture.rgb.shape[1],
-            height=picture.rgb.shape[0],
+            width=picture.size[1],
+            height=picture.size[0],
             seen=picture.seen,
         )
         for i, (picture, jpeg) in enumerate(zip(pictures, jpegs, strict=True))

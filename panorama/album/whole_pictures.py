@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,22 +54,32 @@ class Doubt:
 Told = str | Doubt
 
 
-def whole_pictures(pictures: Sequence[Picture], finder: Callable[[], Proposer]) -> tuple[Told, ...]:
-    """Remarks on examples that show far more than a thing: their surroundings are looked for, too.
+def whole_pictures(
+    pictures: Iterable[Picture], finder: Callable[[], Proposer]
+) -> tuple[list[Picture], tuple[Told, ...]]:
+    """Examples as they are kept, and remarks on those that show far more than a thing.
+
+    What surrounds the thing there is looked for, too.
 
     Args:
+        pictures: with all their pixels; each is let go of before the one after the next is read.
         finder: returns the proposer; called only if a picture is as large as a photograph.
     """
+    kept: list[Picture] = []
     told: list[Told] = []
-    large = [i for i, picture in enumerate(pictures) if _is_photograph(picture)]
-    try:
-        for i in large:
-            part = main_part(finder().propose([pictures[i].rgb])[0], pictures[i].rgb.shape[:2])
+    unlooked = ""
+    for i, picture in enumerate(pictures):
+        if _is_photograph(picture) and not unlooked:
+            try:
+                part = main_part(finder().propose([picture.rgb])[0], picture.size)
+            except ModelError as exc:  # nobody asked for it: registering does without
+                part, unlooked = None, str(exc)
             if part is not None:
-                told.append(Doubt(i, _said(pictures[i], *part)))
-    except ModelError as exc:  # nobody asked for it: registering does without
-        told.append(f"whether the examples show more than the entity was not looked at: {exc}")
-    return shortened(told, "and {} like that")
+                told.append(Doubt(i, _said(picture, *part)))
+        kept.append(picture.kept())
+    if unlooked:
+        told.append(f"whether the examples show more than the entity was not looked at: {unlooked}")
+    return kept, shortened(told, "and {} like that")
 
 
 def shortened(told: Sequence[Told], rest: str) -> tuple[Told, ...]:
@@ -102,11 +112,11 @@ def whole_pixels(box_xyxy: NDArray[np.float32]) -> Corners:
 
 
 def _is_photograph(picture: Picture) -> bool:
-    return max(picture.rgb.shape[:2]) >= PHOTOGRAPH
+    return max(picture.size) >= PHOTOGRAPH
 
 
 def _pixels(picture: Picture) -> int:
-    height, width = picture.rgb.shape[:2]
+    height, width = picture.size
     return height * width
 
 
@@ -159,7 +169,7 @@ def still_whole(wholes: Sequence[Picture], entity: str, known: Sequence[Exemplar
 
 def _registered(wholes: Sequence[Picture], known: Sequence[Exemplar]) -> list[int]:
     """Numbers of the examples that are one of the pictures. Names do not tell: two arrays may share one."""
-    sizes = {whole.rgb.shape[:2] for whole in wholes}
+    sizes = {whole.size for whole in wholes}
     alike = {}
     for example in known:
         if not example.negative and (example.height, example.width) in sizes:

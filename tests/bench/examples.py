@@ -18,7 +18,7 @@ from measure import machine, say, table
 from numpy.typing import NDArray
 
 import panorama
-from panorama.album.given_pictures import read_pictures
+from panorama.album.given_pictures import given_pictures
 from panorama.judging.evaluate import EntityScore, Truth, read_truth, score_entities
 
 Picture = NDArray[np.uint8]
@@ -80,7 +80,7 @@ def scores(
         cut: whether margins are cut off them, as of whatever is given without a box.
     """
     for entity in truths:
-        pictures = [look(picture.rgb) for picture in read_pictures(album / entity)]
+        pictures = [look(picture.rgb) for picture in given_pictures(album / entity)]
         for rgb in pictures:
             box = None if cut else f"0,0,{rgb.shape[1]},{rgb.shape[0]}"
             library.register(entity, rgb, box=box)
