@@ -163,7 +163,7 @@ def test_a_picture_beside_a_large_part_of_it_is_not_told_of(library):
 
 @pytest.mark.parametrize("way", [{}, {"find": True}, {"unlike": True}, {"album": True}])
 def test_many_photographs_are_not_in_memory_together(library, tmp_path, monkeypatch, way):
-    """Each took 34 MB until the last was read: with 700 of a telephone's, the memory of a large computer."""
+    """Each took 36 MB until the last was read: with 700 of a telephone's, the memory of a large computer."""
     photos, held = tmp_path / "photos", set()
     for i in range(6):
         write_picture(photos / "car" / f"{i}.png", photograph(Thing("red", 0, 40, left=20 + i, top=30)))
