@@ -117,11 +117,8 @@ def given(
     else:
         pictures, cuts = whole_pictures(named, finder)
         examples = pictures
-    unlike_it = [rival.kept() for rival in rivals]
-    every = [*examples, *unlike_it]
-    told: tuple[Told, ...] = first_only([*pictures, *unlike_it]) + passed_over([*images, *unlike])
-    told += margins_cut(every) + small_ones(every) + cuts
-    return Given(examples, unlike_it, told, wholes=far_larger(pictures, examples))
+    left_out = passed_over([*images, *unlike])
+    return _with_remarks(pictures, examples, [rival.kept() for rival in rivals], left_out, cuts)
 
 
 def given_album(folder: Path, finder: Callable[[], Proposer]) -> dict[str, Given]:
@@ -138,10 +135,28 @@ def given_album(folder: Path, finder: Callable[[], Proposer]) -> dict[str, Given
     for name, images, unlike in album_folders(folder):
         pictures, whole = whole_pictures(given_pictures(images), finder)
         rivals = [rival.kept() for rival in given_pictures(unlike)]
-        every = [*pictures, *rivals]
-        told: tuple[Told, ...] = first_only(every) + passed_over_in_album(folder, name)
-        album[name] = Given(pictures, rivals, told + margins_cut(every) + small_ones(every) + whole)
+        album[name] = _with_remarks(pictures, pictures, rivals, passed_over_in_album(folder, name), whole)
     return album
+
+
+def _with_remarks(
+    pictures: Sequence[Picture],
+    examples: Sequence[Picture],
+    rivals: Sequence[Picture],
+    left_out: tuple[str, ...],
+    cuts: tuple[Told, ...],
+) -> Given:
+    """What was read for one entity, with all remarks on it, in the order in which users get them.
+
+    Args:
+        pictures, examples: as given, and what was cut out of each; the same where nothing was.
+        left_out: remarks on files that were passed over.
+        cuts: remarks on what was cut out, or should be.
+    """
+    every = [*examples, *rivals]
+    told: tuple[Told, ...] = first_only([*pictures, *rivals]) + left_out
+    told += margins_cut(every) + small_ones(every) + cuts
+    return Given(examples, rivals, told, wholes=far_larger(pictures, examples))
 
 
 def _boxed(pictures: Iterable[Picture], box: Box) -> tuple[list[Picture], list[Picture], tuple[Told, ...]]:
