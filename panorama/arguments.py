@@ -145,6 +145,9 @@ MOST_ZOOM = 4
 MOST_THREADS = 1024
 """Where the system makes no more of them, DuckDB ends the process."""
 
+LEAST_EXPRESSIONS = 60
+"""Panorama's own relations need up to 30 before the statement's."""
+
 MOST_EXPRESSIONS = 1_000_000
 """Any stack is used up before."""
 
@@ -361,7 +364,7 @@ KINDS |= {
     ),
     "Limits.memory": Kind("memory is written like '500MB', '4GB' or '1.5GiB'", is_text),
     "Limits.threads": _counted("threads", MOST_THREADS),
-    "Limits.expressions": _counted("expressions", MOST_EXPRESSIONS),
+    "Limits.expressions": _counted("expressions", MOST_EXPRESSIONS, LEAST_EXPRESSIONS),
 }
 """Fields of what settings are made of, by `Class.field`."""
 

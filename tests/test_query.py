@@ -103,7 +103,7 @@ def test_a_filter_on_entity_restricts_matching_only_where_it_cannot_change_the_a
             "in separate conditions",
             "",
         ),
-        ("SELECT frames WHERE (entity = 'dog'", "expecting \\)", ""),
+        ("SELECT frames WHERE (entity = 'dog'", "the \\( that begins here is not closed", "(entity"),
         ("SELECT frames WHERE entity = 'dog' AND", "expected", ""),
         ("SELECT frames WHERE entity = 'dog", "does not end", "'dog"),
         ("SELECT frames WHERE", "expected a condition", ""),

@@ -150,6 +150,7 @@ def test_not_of_a_scored_entity_is_absence_at_that_score(engine: Engine) -> None
         ("ENTITY = 'dog'", {"dog"}),
         ("(entity = 'dog')", {"dog"}),
         ("NOT NOT entity = 'dog'", {"dog"}),
+        ("entity NOT BETWEEN 'blue' AND 'e'", {"red-van", "it's"}),
     ],
 )
 def test_names_can_be_picked_in_every_way_of_sql(engine: Engine, condition: str, names: set[str]) -> None:

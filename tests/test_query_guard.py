@@ -220,6 +220,24 @@ def test_an_error_of_duckdb_points_at_its_place_whatever_stands_before(engine: E
             assert caught.value.position == len(before) + sql.index("!"), text
 
 
+@pytest.mark.parametrize(
+    ("sql", "bracket"),
+    [
+        ("SELECT !" + "(" * 20_000, "("),  # DuckDB's parser took all memory
+        ("SELECT frames WHERE !(entity = 'dog' AND (time < 3)", "("),
+        ("SELECT (1, ![2, 3)", "["),
+        ("SELECT !{'a': 1", "{"),
+        ("EXPLAIN SELECT ') (' FROM videos WHERE !(width > 1 -- )", "("),
+    ],
+)
+def test_a_bracket_that_is_not_closed_is_pointed_at(engine: Engine, sql: str, bracket: str) -> None:
+    with pytest.raises(
+        QueryError, match=re.escape(f"the {bracket} that begins here is not closed")
+    ) as caught:
+        engine.query(sql.replace("!", ""))
+    assert caught.value.position == sql.index("!")
+
+
 def test_a_file_that_may_not_be_read_is_named_in_plain_words(engine: Engine) -> None:
     with pytest.raises(
         QueryError, match="'/etc/passwd' cannot be read: a query reads only the library's relations"

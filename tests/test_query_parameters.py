@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sqlglot.tokens import TokenType
 
 from panorama.errors import QueryError, UnknownEntity, UsageError
 from panorama.query.engine import Engine
-from panorama.query.text.parameters import Parameters
+from panorama.query.text.parameters import MOST_NUMBERS, Parameters, parameter_places, spelled_out
+from panorama.query.text.tokens import tokenize
 
 
 def test_parameters_are_bound_inside_and_outside_of_a_shorthand(engine: Engine) -> None:
@@ -172,3 +174,26 @@ def test_what_is_no_number_is_refused_in_a_shorthand(engine: Engine, condition: 
     with pytest.raises(QueryError, match=r"parameter number 1 is nan, .* give a number") as caught:
         engine.query(sql, [float("nan")])
     assert caught.value.position == sql.index("?")
+
+
+def test_of_a_long_list_of_numbers_only_the_first_are_spelled_out_for_remarks() -> None:
+    """A million ids of an earlier answer took half a minute before DuckDB began, past any limit."""
+    sql = "SELECT 1 FROM crops WHERE crop_id IN ? AND video IN ?"
+    tokens = tokenize(sql)
+    places = parameter_places(tokens)
+    names = [f"gate {i}.mp4" for i in range(5000)]
+    made = spelled_out(tokens, places, {0: [*range(5000), "x"], 1: [*names, *names]})
+    texts = [token.text for token in made if token.token_type == TokenType.STRING]
+    assert len(made) < 2 * (MOST_NUMBERS + 1 + len(names)) + 20
+    assert texts == ["x", *names]  # what is looked up by name
+
+
+def test_all_values_of_a_long_list_count(engine: Engine) -> None:
+    assert engine.query("SELECT len(?), list_sum(?)", [[*range(5000)], np.arange(5000)]).fetchall() == [
+        (5000, 12_497_500)
+    ]
+    assert len(engine.query("SELECT 1 FROM videos WHERE width IN ?", [[*range(90_000)]])) == len(
+        engine.query("SELECT 1 FROM videos")
+    )
+    with pytest.raises(UnknownEntity, match="'nobody'"):
+        engine.query("SELECT frames WHERE entity IN ?", [["dog"] * 5000 + ["nobody"]])

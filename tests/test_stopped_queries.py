@@ -76,6 +76,13 @@ def test_one_event_ends_all_queries_of_a_call(library: Library) -> None:
         library.query_many([RED], stop=stop)
 
 
+def test_a_condition_on_names_that_is_stopped_is_no_error_in_the_statement(library: Library) -> None:
+    """It was reported as bad SQL, "Interrupted!", with a position."""
+    sql = f"SELECT frames WHERE entity LIKE (SELECT n::VARCHAR FROM ({ENDLESS}) t(n))"
+    with pytest.raises(QueryTimeout, match=r"limit of 0\.3 s"):
+        library.query(sql, limits=panorama.Limits(seconds=0.3))
+
+
 def test_a_query_past_its_limit_says_so_though_it_could_be_stopped(library: Library) -> None:
     with pytest.raises(QueryTimeout, match=r"limit of 0\.3 s"):
         library.query(ENDLESS, limits=panorama.Limits(seconds=0.3), stop=threading.Event())

@@ -36,7 +36,7 @@ from panorama.query.sql.rewritten import Rewritten
 from panorama.query.stopping import QueryStopped, Stopper, check_stopped, past_limit, signals_stop
 from panorama.query.text.calls import refuse_calls
 from panorama.query.text.extensions import find_extensions
-from panorama.query.text.guard import check_single_select, readable, refuse_by_name
+from panorama.query.text.guard import check_single_select, readable, refuse_by_name, refuse_open_brackets
 from panorama.query.text.parameters import (
     LONE_SURROGATE,
     Parameters,
@@ -166,6 +166,7 @@ class Engine:
             )
         refuse_numbers(tokens, sql)
         refuse_by_name(tokens, sql)
+        refuse_open_brackets(tokens, sql)
         return sql, tokens
 
     @contextmanager
@@ -269,11 +270,13 @@ class Engine:
             values = parameter_values(places, parameters, run.sql)
         except PanoramaError:
             return  # reported below, or by DuckDB
+        check_stopped()  # lists of values may be long
         constants = spelled_out(tokens, places, values)
         shorthands = [(e.start, e.stop) for e in find_extensions(tokens) if e.kind == "shorthand"]
         for start, stop in shorthands:  # before a NaN in a list is reported as an entity
             refuse_no_numbers([p for p in places if start <= p.start < stop], values, run.sql)
         refuse_lists(constants, shorthands, self._entities, run.sql)
+        check_stopped()
         refuse_zones(constants, run.sql)
         if not run.explained:
             run.warnings += remarks(constants, self._entities, self._video_names)

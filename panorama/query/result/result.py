@@ -341,12 +341,17 @@ class Plan(Result):
 def _told_apart(names: Sequence[str]) -> list[str]:
     """The names, with a free number added to repeated ones, as in DuckDB's data frames."""
     taken = set(names)
+    seen: set[str] = set()
+    numbers: dict[str, int] = {}  # the last one given to each name: 400 `*` name a column 400 times
     told: list[str] = []
     for name in names:
-        new, number = name, 0
-        while new in told or (number and new in taken):
-            number += 1
-            new = f"{name}_{number}"
+        new = name
+        if name in seen:
+            while new in taken:
+                numbers[name] = numbers.get(name, 0) + 1
+                new = f"{name}_{numbers[name]}"
+            taken.add(new)
+        seen.add(name)
         told.append(new)
     return told
 

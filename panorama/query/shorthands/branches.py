@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from itertools import chain, groupby
+from typing import TypeAlias, TypeVar
 
 from sqlglot import exp
 
@@ -35,6 +37,8 @@ from panorama.query.shorthands.plan import (
     Seen,
 )
 from panorama.query.shorthands.space import PLACE, pair_of
+
+_Item = TypeVar("_Item", bound=Hashable)
 
 MAX_BRANCHES = 64
 """No person writes conditions with more alternatives than this; each becomes a piece of SQL."""
@@ -381,20 +385,33 @@ def _spread(bound: Bound, opposite: bool, query: Query) -> list[Branch]:
     if isinstance(bound, All) == opposite:
         return _checked([branch for part in parts for branch in part], query)
     product = [Branch()]
-    for part in parts:
-        product = _checked([_both(left, right) for left in product for right in part], query)
+    for part in _joined(parts):
+        product = _checked([_all_of((left, right)) for left in product for right in part], query)
     return product
 
 
-def _both(left: Branch, right: Branch) -> Branch:
+def _joined(parts: list[list[Branch]]) -> Iterator[list[Branch]]:
+    """The parts of an AND, neighbours without alternatives as one: to take in each alone is quadratic."""
+    for alone, run in groupby(parts, lambda part: len(part) == 1):
+        if alone:
+            yield [_all_of([branch for (branch,) in run])]
+        else:
+            yield from run
+
+
+def _all_of(branches: Collection[Branch]) -> Branch:
     return Branch(
-        tuple(dict.fromkeys((*left.seen, *right.seen))),
-        tuple(dict.fromkeys((*left.unseen, *right.unseen))),
-        tuple(dict.fromkeys((*left.where, *right.where))),
-        tuple(dict.fromkeys((*left.sequences, *right.sequences))),
-        tuple(dict.fromkeys((*left.unsequenced, *right.unsequenced))),
-        left.rest or right.rest,
+        _each_once(branch.seen for branch in branches),
+        _each_once(branch.unseen for branch in branches),
+        _each_once(branch.where for branch in branches),
+        _each_once(branch.sequences for branch in branches),
+        _each_once(branch.unsequenced for branch in branches),
+        any(branch.rest for branch in branches),
     )
+
+
+def _each_once(groups: Iterable[tuple[_Item, ...]]) -> tuple[_Item, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(groups)))
 
 
 def _checked(branches: list[Branch], query: Query) -> list[Branch]:

@@ -48,7 +48,8 @@ OUTPUT: dict[str, tuple[str, ...]] = {
 
 ORDER: dict[str, tuple[str, ...]] = {
     "frames": ("video", "frame", "entity", "track_id"),
-    "moments": ("video", "start_time", "end_time", "entity", "track_id"),
+    # One moment that satisfies two conditions is two rows if the best view for each is another.
+    "moments": ("video", "start_time", "end_time", "entity", "track_id", "frame", "x1", "y1", "x2", "y2"),
     "tracks": ("video", "start_time", "track_id", "entity"),
     "crops": ("crop_id", "video", "entity"),
 }

@@ -97,8 +97,10 @@ def split_negated(query: Query) -> Query:
 
     def changed(leaf: Leaf) -> Condition:
         node = leaf.node.unnest() if leaf.node is not None else None
-        if not isinstance(node, exp.Not) or not isinstance(node.this, exp.Between) or _asks_clock(leaf):
+        if not isinstance(node, exp.Not) or not isinstance(node.this, exp.Between):
             return leaf
+        if "time" not in leaf.columns or _asks_clock(leaf):
+            return leaf  # `entity NOT BETWEEN` asks for another entity, as NOT IN does
         return Not(replace(leaf, text=f"NOT ({leaf.text})", node=node.this))
 
     return replace(query, condition=with_leaves(query.condition, changed))
@@ -153,33 +155,31 @@ def overlap_times(query: Query) -> Query:
     """For rows that are intervals: make a condition on `time` test whether the interval overlaps."""
     if query.target not in OVERLAP_TARGETS or query.condition is None:
         return query
-    return replace(query, condition=_overlap(query.condition, query, False, False))
+    return replace(query, condition=_overlap(query.condition, query, False))
 
 
-def _overlap(condition: Condition, query: Query, negated: bool, accompanied: bool) -> Condition:
+def _overlap(condition: Condition, query: Query, negated: bool) -> Condition:
     """The condition with its times as tests of intervals.
 
-    NOT of a time means the other times. NOT of an entity at a time means that it was not there then.
+    NOT of a time means the other times. NOT of an entity at a time means that it was not there then, and NOT
+    of that, that it was: a time beside an entity keeps its meaning within any number of NOTs.
 
     Args:
         negated: whether a time means the other times.
-        accompanied: the same for a time that stands beside an entity in an AND: what held outside of the NOT.
     """
     if isinstance(condition, Leaf):
         return _overlap_leaf(condition, query, negated) if "time" in condition.columns else condition
     if isinstance(condition, Not):
-        return Not(_overlap(condition.item, query, not negated, negated))
+        return Not(_overlap(condition.item, query, not negated))
     if isinstance(condition, Sequence):
-        return replace(
-            condition, sides=tuple(_overlap(side, query, False, False) for side in condition.sides)
-        )
+        return replace(condition, sides=tuple(_overlap(side, query, False) for side in condition.sides))
     if isinstance(condition, Or):
-        return Or(tuple(_overlap(item, query, negated, accompanied) for item in condition.items))
+        return Or(tuple(_overlap(item, query, negated) for item in condition.items))
     named = [names_entity(item) for item in condition.items]
     beside = [sum(named) > own for own in named]
     return And(
         tuple(
-            _overlap(item, query, accompanied if with_entity else negated, accompanied)
+            _overlap(item, query, negated and not with_entity)
             for item, with_entity in zip(condition.items, beside, strict=True)
         )
     )

@@ -32,6 +32,7 @@ from panorama.query.sql.rewritten import (
     Verify,
 )
 from panorama.query.sql.unions import check_sides
+from panorama.query.stopping import check_stopped
 from panorama.query.text.dialect import parse_shorthand
 from panorama.query.text.extensions import (
     CLOSERS,
@@ -144,6 +145,7 @@ class Rewriter:
         return (text + self._sql[at:stop]).strip()
 
     def _replacement(self, extension: Extension, alias: bool = False) -> str:
+        check_stopped()
         if extension.kind == "shorthand":
             return self._shorthand(extension)
         if extension.kind in PREDICATES:
@@ -184,9 +186,12 @@ class Rewriter:
         sql = f"SELECT entity FROM {SCHEMA}.entities WHERE ({condition}) ORDER BY entity"
         try:
             return tuple(row[0] for row in self._connection.execute(sql).fetchall())
+        except (duckdb.InterruptException, duckdb.FatalException, duckdb.InternalException):
+            raise
         except duckdb.Error as exc:
             error = readable(exc, sql)
-            raise QueryError(error.args[0], self._sql, self._sql.find(condition)) from exc
+            place = self._sql.find(condition)  # not as typed if it has a parameter
+            raise type(error)(error.args[0], self._sql, place if place >= 0 else None) from exc
 
     def _argument_tokens(self, extension: Extension) -> list[list[Token]]:
         """The tokens of each argument of a call."""

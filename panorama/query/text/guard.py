@@ -14,7 +14,7 @@ from panorama.query.shorthands.clock import is_daytime
 from panorama.query.shorthands.plan import Query, columns_to_add
 from panorama.query.sql.rewritten import LOOKS_UP, NO_SIMILARITY
 from panorama.query.sql.unions import sides_hint
-from panorama.query.text.extensions import TARGETS, Layout
+from panorama.query.text.extensions import CLOSERS, OPENERS, TARGETS, Layout
 from panorama.query.text.meant_texts import meant_text
 from panorama.query.text.next_steps import next_step
 from panorama.query.text.tokens import tokenize, words_of_explain
@@ -45,6 +45,7 @@ _BESIDE = 40
 """Number of characters before and after a constant in which to look for the column it is compared with."""
 _LINE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^+\s*$", re.DOTALL)
 _EXAMPLE = "SELECT moments WHERE entity = 'blue-van'"
+_CLOSED_BY = {"(": ")", "[": "]", "{": "}"}
 _ALLOWED = "Write a single SELECT; SQL can change only entities (CREATE, ALTER, DROP, FORGET ENTITY)"
 
 
@@ -72,6 +73,25 @@ def refuse_by_name(tokens: list[Token], sql: str) -> None:
         bracket = tokens[i - 1].token_type == TokenType.L_PAREN
         if follows and bracket and tokens[i + 1].text.upper() in follows:
             raise QueryError(f"{tokens[i].text.upper()} is refused. {_ALLOWED}", sql, tokens[i].start)
+
+
+def refuse_open_brackets(tokens: list[Token], sql: str) -> None:
+    """Raise if a bracket is not closed: for thousands of them DuckDB's parser takes gigabytes.
+
+    Raises:
+        QueryError: with the position of the first.
+    """
+    opened: list[Token] = []
+    for token in tokens:
+        if token.token_type in OPENERS:
+            opened.append(token)
+        elif opened and token.text == _CLOSED_BY.get(opened[-1].text):
+            opened.pop()
+        elif opened and token.token_type in CLOSERS:
+            del opened[:-1]
+            break
+    if opened:
+        raise QueryError(f"the {opened[0].text} that begins here is not closed", sql, opened[0].start)
 
 
 def check_single_select(

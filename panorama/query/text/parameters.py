@@ -105,7 +105,12 @@ def _taken(value: Any) -> Any:
     return GivenPicture(value) if is_pixels(value) and getattr(value, "ndim", 3) == 3 else _plain(value)
 
 
+_PLAIN = frozenset({int, float, bool, NoneType})
+
+
 def _plain(value: Any) -> Any:
+    if type(value) in _PLAIN:  # of long lists, nearly all
+        return value
     if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind in "mM":
         # Python's times count microseconds. numpy turns finer times, and later years, into plain integers.
         value = value.astype(f"{value.dtype.kind}8[us]")
@@ -300,12 +305,17 @@ def spelled_out(tokens: list[Token], places: list[Place], values: dict[int | str
     return changed
 
 
+MOST_NUMBERS = 1000
+"""So many numbers of a list are spelled out. What is looked up by name is text, and each counts."""
+
+
 def _listed(values: Sequence[Any], old: Token) -> list[Token]:
-    made = [
-        token
-        for value in values
-        for token in ((_kind(value, TokenType.STRING), str(value)), (TokenType.COMMA, ","))
-    ]
+    typed = [(_kind(value, TokenType.STRING), value) for value in values]
+    if len(typed) > MOST_NUMBERS:
+        texts = [item for item in typed if item[0] == TokenType.STRING]
+        typed = [*texts, *[item for item in typed if item[0] != TokenType.STRING][:MOST_NUMBERS]]
+    once = dict.fromkeys((kind, str(value)) for kind, value in typed)
+    made = [token for item in once for token in (item, (TokenType.COMMA, ","))]
     around = [(TokenType.L_BRACKET, "["), *made[:-1], (TokenType.R_BRACKET, "]")]
     return [Token(kind, text, old.line, old.col, old.start, old.end) for kind, text in around]
 
