@@ -230,7 +230,8 @@ class Library(LibraryAlbum):
                 far more than the entity.
             unlike: images of look-alikes, in the same forms.
             box: `x1,y1,x2,y2` as text or four numbers; crops the single image given.
-            find: crop each image to the most likely thing in it.
+            find: crop each image to the most likely thing in it. Like `box` it is about the examples; if only
+                look-alikes are given, about these.
             category: whether it stands for any of its kind, see `set_category`; None keeps what is set.
             known: True adds only to an entity that exists, False only to a new one; None to both.
 
@@ -287,7 +288,8 @@ class Library(LibraryAlbum):
                 of them.
         """
         seen, told = seen_pictures(self, track_ids, crop_ids, skip_gone)
-        given = registering.Given(() if look_alike else seen, (), told, denied=seen if look_alike else ())
+        denied, shown = (seen, ()) if look_alike else ((), seen)
+        given = replace(registering.Given.of(shown, False, told), denied=denied)
         return self._add({name: given}, category, known)[0]
 
     def register_album(self, folder: File, *, category: bool | None = None) -> list[Entity]:

@@ -233,7 +233,9 @@ def test_tracks_and_crops_of_an_answer_are_examples_or_denied(run, indexed):
     track = "SELECT track_id FROM sightings WHERE entity = '{}'"
     red, blue = (run("query", track.format(name), "--json").json[0]["track_id"] for name in ("red", "blue"))
     crop = run("query", f"SELECT crop_id FROM crops WHERE track_id = {blue}", "--json").json[0]["crop_id"]
-    assert run("register", "van", "--track", str(red)).err == "new entity van: 1 example\n"
+    told = run("register", "van", "--track", str(red)).err.splitlines()
+    assert told[0] == "new entity van: 1 example" and len(told) == 2
+    assert told[1].startswith("so small that other things may be accepted for it: a.mp4 at ")
     assert run("register", "van", "--not", "--crop", str(crop)).err == "van: 1 example and 1 denied\n"
     assert 28 <= seen(run, "van") <= 36
     yes, no = run("exemplars", "van", "--json").json

@@ -8,7 +8,8 @@ import pytest
 from fakes import thing_picture, write_picture
 
 import panorama
-from panorama.album.given_pictures import SMALL_SIDE, read_picture
+from panorama.album.given_pictures import read_picture
+from panorama.album.given_remarks import SMALL_SIDE
 from panorama.album.margins import LEAST, inside_margin
 
 THING = (30, 20, 70, 60)
@@ -105,18 +106,26 @@ def test_it_is_cut_off_in_an_album_off_look_alikes_and_in_questions(library, tmp
         tmp_path / "album" / "red" / "not" / "blue.png", shot_of(cv2.resize(thing_picture("blue"), (40, 40)))
     )
     [entity] = library.register_album("album")
-    assert entity.warnings[0].startswith("2 pictures have a margin of one colour")
+    assert [line.split(",")[0] for line in entity.warnings[:2]] == [
+        "1 picture has a margin of one colour"
+    ] * 2
     assert [(e.height, e.width) for e in library.exemplars("red")] == [(40, 40)] * 2
     write_picture(tmp_path / "cut.png", THING_40)
     shot, cut = (library.verify(name, "cut.png").score for name in ("album/red/shot.png", "cut.png"))
     assert shot == cut
 
 
-def test_pictures_in_memory_that_have_one_name_are_counted_each(library):
-    """The first example and the first look-alike are both `array 1`, and counted as one."""
-    other = cv2.resize(thing_picture("blue"), (40, 40))
-    told = library.register("red", [shot_of(THING_40)], unlike=[shot_of(other)]).warnings
-    assert told[0].startswith("2 pictures have a margin") and told[0].count("array 1 to 30,20,70,60") == 2
+def test_another_part_of_a_look_alike_can_be_taken_as_it_is_told(library, tmp_path):
+    """It was told as of an example: a box was refused, "0 were given", and other things accepted for it."""
+    write_picture(tmp_path / "other.png", shot_of(cv2.resize(thing_picture("blue"), (40, 40))))
+    told = library.register("red", [shot_of(THING_40)], unlike="other.png").warnings
+    assert told[0].endswith("array 1 to 30,20,70,60; for another part, give --box x1,y1,x2,y2")
+    assert told[1].endswith("give it without examples, --not IMAGE --box x1,y1,x2,y2")
+    assert told[2].startswith("so small that other things may be accepted for it: array 1")
+    assert told[3].startswith("so small that it tells little of the look-alike: other.png (40x40 pixels);")
+    library.register("red", unlike="other.png", box="20,10,80,70")
+    *_, boxed = library.exemplars("red")
+    assert (boxed.kind, boxed.width, boxed.height) == ("look-alike", 60, 60)
 
 
 def test_of_many_pictures_the_first_are_named(library, tmp_path):

@@ -16,7 +16,7 @@ import panorama
 import panorama.album.given_pictures as given_pictures
 from panorama.album.whole_pictures import main_part
 from panorama.crops import encode_jpeg
-from panorama.errors import ModelError, UsageError
+from panorama.errors import BadImage, ModelError, UsageError
 from panorama.regions import DETECTOR, Regions
 
 Rgb = NDArray[np.uint8]
@@ -159,6 +159,83 @@ def test_a_picture_beside_a_large_part_of_it_is_not_told_of(library):
     photo = photograph(RED)
     library.register("car", [photo])
     assert library.register("car", [photo], box=(0, 0, 600, 400)).warnings == ()
+
+
+def with_bars(rgb: Rgb) -> Rgb:
+    return np.asarray(cv2.copyMakeBorder(rgb, 150, 150, 0, 0, cv2.BORDER_CONSTANT, value=(0, 0, 0)), np.uint8)
+
+
+def with_clear_border(rgb: Rgb) -> Rgb:
+    opaque = np.dstack([rgb, np.full(rgb.shape[:2], 255, np.uint8)])
+    return np.asarray(
+        cv2.copyMakeBorder(opaque, 150, 150, 0, 0, cv2.BORDER_CONSTANT, value=(0,) * 4), np.uint8
+    )
+
+
+@pytest.mark.parametrize("way", [{"find": True}, {"box": (160, 270, 288, 398)}])
+@pytest.mark.parametrize("around", [with_bars, with_clear_border])
+def test_a_whole_picture_whose_margin_was_cut_off_is_told_of_as_well(library, way, around):
+    """It is an example without its margin, and was not recognised in the picture with it."""
+    photo = around(photograph(RED))
+    library.register("car", [photo])
+    assert sum("the whole of" in line for line in library.register("car", [photo], **way).warnings) == 1
+
+
+def test_what_is_found_in_a_look_alike_is_cut_out_if_there_are_only_look_alikes(run, library, tmp_path):
+    """It was registered whole, and the command said how to look at what was cut out."""
+    write_picture(tmp_path / "photo.png", photograph(RED))
+    library.register("car", [photograph(Thing("blue", 0, 40, left=60, top=30))[:300, :400]])
+    told = run("register", "car", "--not", "photo.png", "--find").err
+    assert "say where the look-alike is, --not IMAGE --box x1,y1,x2,y2" in told
+    example, other = library.exemplars("car")
+    assert (other.kind, other.width, other.height) == ("look-alike", 128, 128)
+    (remove,) = (line.partition("panorama ")[2] for line in told.splitlines() if "--remove" in line)
+    assert run(*shlex.split(remove)).status == 0
+    assert library.exemplars("car") == [example]
+    library.register("car", [photograph(RED)], unlike="photo.png", find=True)  # then it is of the example
+    assert [(e.kind, e.width) for e in library.exemplars("car")[1:]] == [
+        ("example", 128),
+        ("look-alike", 640),
+    ]
+
+
+def test_what_is_found_is_large_enough_and_told_as_it_is_cut(library, monkeypatch):
+    """A speck that no example can be was taken, and ended a whole folder; boxes were told a pixel off."""
+    found = Regions.of(
+        np.array([[9, 9, 13, 12], [20.4, 30.6, 90.4, 80.2], [5, 5, 105, 12.9], [100, 100, 150, 150]]),
+        np.array([0.9, 0.8, 0.7, 0.6]),
+        DETECTOR,
+    )
+    monkeypatch.setattr(type(library.proposer), "propose", lambda self, pictures: [found])
+    (told, *_) = library.register("car", [photograph(RED)], find=True).warnings
+    assert "array 1 [20,30,91,81], 71x51 of 640x480" in told and "(next come 5,5,105,13 and 100,100," in told
+    assert (library.exemplars("car")[0].width, library.exemplars("car")[0].height) == (71, 51)
+    monkeypatch.setattr(type(library.proposer), "propose", lambda self, pictures: [found[np.array([0])]])
+    with pytest.raises(BadImage, match="nothing was found in array 1; give its box"):
+        library.register("car", [photograph(RED)], find=True)
+
+
+def test_pictures_beside_the_folders_of_an_album_are_told_of(library, tmp_path):
+    """They belong to no entity, and nothing was said."""
+    for i, name in enumerate(("a.png", "b.png", "car/1.png", "van/1.png", "van/not/1.png")):
+        write_picture(tmp_path / "album" / name, photograph(RED)[100:300, 100 + i : 300])
+    car, van = library.register_album("album")
+    assert car.warnings == ("left out of album: 2 pictures in none of its folders, such as a.png",)
+    assert van.warnings == ()
+    with pytest.raises(UsageError, match=r"album/van/not holds look-alikes .* so album/van is no album"):
+        library.register_album("album/van")
+    assert [entity.name for entity in library.entities()] == ["car", "van"]
+
+
+def test_a_sheet_of_examples_replaces_no_example(run, library, tmp_path):
+    """The name that the command proposed may be the photograph's."""
+    photo = write_picture(tmp_path / "examples.jpg", photograph(RED)).read_bytes()
+    told = run("register", "car", "examples.jpg", "--find").err.splitlines()[-1]
+    assert told == "to look at what was cut out: panorama exemplars car --sheet examples-2.jpg"
+    done = run("exemplars", "car", "--sheet", "examples.jpg")
+    assert done.status == 2 and "is the file of an example of car" in done.err
+    assert (tmp_path / "examples.jpg").read_bytes() == photo
+    assert run("exemplars", "car", "--sheet", "examples-2.jpg").status == 0
 
 
 @pytest.mark.parametrize("way", [{}, {"find": True}, {"unlike": True}, {"album": True}])

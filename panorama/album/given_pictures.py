@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import unicodedata
@@ -20,17 +21,15 @@ from panorama.commands import command
 from panorama.crops import shrunk
 from panorama.errors import BadImage, UsageError
 from panorama.folders import spelled
-from panorama.lines import counted, one_line, some
-from panorama.pictures.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat, moves, read_pixels, seen_box
+from panorama.lines import counted
+from panorama.pictures.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat, read_pixels, seen_box
+from panorama.pictures.several import Several, several_in
 from panorama.store import SeenAt
 from panorama.values import is_path, is_pixels, is_text, shown, told
 from panorama.video import VIDEO_SUFFIXES
 
 MIN_SIDE = 8
 """A picture with a shorter side in pixels cannot show what it is of."""
-
-SMALL_SIDE = 48
-"""If the longer side is shorter than this, other things are accepted for it (decision 104)."""
 
 BLANK_SPREAD = 3.0
 """A picture whose brightness and colours vary less than this (of 255) shows nothing."""
@@ -39,10 +38,6 @@ Image = Any
 """A file, an RGB or RGBA array, a torch tensor or a PIL picture; see `panorama.pictures.pixels`."""
 Images = Any
 """One or several files, folders, globs or pictures in memory."""
-
-
-SHOWN_PICTURES = 3
-"""A remark on several pictures names at most this many."""
 
 MOST_BYTES = 1 << 30
 """OpenCV reads no larger picture; without a limit, a device (/dev/zero) would fill the memory."""
@@ -57,22 +52,24 @@ class Picture:
     Attributes:
         rgb: its pixels, or after `kept` those that are stored.
         source: the file and part, or the name of a picture in memory.
-        first: whether it is the first of several pictures in an animated file.
+        several: if its file holds several pictures, how; it is the first of these.
         left_top: its corner in the picture as given, of which margins may have been cut off.
         inside_xyxy: its box in the picture as given, if a margin of one colour was cut off.
         seen: its place in a video of the library, if it is a crop of one.
         told: remarks on it for users.
         whole_size: its height and width before `kept`.
+        trimmed: for a picture with its margins, what it is without them; None if it has none.
     """
 
     rgb: NDArray[np.uint8]
     source: str
-    first: bool = False
+    several: Several | None = None
     left_top: tuple[int, int] = (0, 0)
     inside_xyxy: tuple[int, int, int, int] | None = None
     seen: SeenAt | None = None
     told: tuple[str, ...] = ()
     whole_size: tuple[int, int] | None = None
+    trimmed: Picture | None = None
 
     @property
     def size(self) -> tuple[int, int]:
@@ -171,7 +168,7 @@ def read_picture(path: Path, trim: bool = True) -> Picture:
         raise BadImage(f"{path} cannot be read: {exc.strerror or exc}") from exc
     if len(data) > MOST_BYTES:
         raise BadImage(f"{path} is larger than {MOST_BYTES >> 20} MiB, the limit for a picture")
-    return _flat(read_pixels(data, str(path)), str(path), trim, moves(data))
+    return _flat(read_pixels(data, str(path)), str(path), trim, several_in(data))
 
 
 def array_picture(given: Any, source: str, trim: bool = True) -> Picture:
@@ -248,18 +245,29 @@ def _from_video(path: Path) -> str:
     )
 
 
-def _flat(pixels: NDArray[np.uint8], source: str, trim: bool, first: bool = False) -> Picture:
+def _flat(pixels: NDArray[np.uint8], source: str, trim: bool, several: Several | None = None) -> Picture:
     """The picture of pixels (H, W, 3) or (H, W, 4), checked."""
-    x, y = seen_box(pixels)[:2] if trim else (0, 0)
-    whole = checked(Picture(np.ascontiguousarray(laid_flat(pixels, trim)), source, first, (x, y)))
-    inside = inside_margin(whole.rgb) if trim else None
+    if trim:
+        return _trimmed(pixels, source, several)
+    whole = checked(Picture(np.ascontiguousarray(laid_flat(pixels, trim=False)), source, several))
+    with contextlib.suppress(BadImage):  # it is registered with its margins or not at all
+        trimmed = _trimmed(pixels, source, several)
+        if trimmed.size != whole.size:
+            return replace(whole, trimmed=trimmed.kept())
+    return whole
+
+
+def _trimmed(pixels: NDArray[np.uint8], source: str, several: Several | None) -> Picture:
+    x, y = seen_box(pixels)[:2]
+    whole = checked(Picture(np.ascontiguousarray(laid_flat(pixels, trim=True)), source, several, (x, y)))
+    inside = inside_margin(whole.rgb)
     if inside is None:
         return whole
     x1, y1, x2, y2 = inside
     part = np.ascontiguousarray(whole.rgb[y1:y2, x1:x2])
     try:
         own = (x + x1, y + y1, x + x2, y + y2)
-        return checked(Picture(part, source, first, own[:2], own))
+        return checked(Picture(part, source, several, own[:2], own))
     except BadImage:  # a line, a speck or a stripe: the picture itself is what was meant
         return whole
 
@@ -298,39 +306,3 @@ def passed_over(paths: Iterable[Any], known: Iterable[str] = ()) -> tuple[str, .
             others = [p for p in folders if p.name not in known]
             told_of.update(dict.fromkeys(left_out(path, files, len(others))))
     return tuple(told_of)
-
-
-def first_only(pictures: Iterable[Picture]) -> tuple[str, ...]:
-    """A line for each animated picture: only its first frame is an example."""
-    return tuple(
-        f"{picture.source} is animated: its first frame is the example; take another frame with --video FILE "
-        "--at SECONDS --box x1,y1,x2,y2"
-        for picture in pictures
-        if picture.first
-    )
-
-
-def margins_cut(pictures: Iterable[Picture]) -> tuple[str, ...]:
-    """A line about pictures whose single-coloured margin was cut off, and how to choose another part."""
-    cut = [
-        f"{one_line(picture.source)} to {','.join(map(str, picture.inside_xyxy))}"
-        for picture in pictures
-        if picture.inside_xyxy is not None
-    ]
-    if not cut:
-        return ()
-    what = counted(len(cut), "picture has a margin", "pictures have a margin")
-    shown = some(cut, SHOWN_PICTURES)
-    return (f"{what} of one colour, which was cut off: {shown}; for another part, give --box x1,y1,x2,y2",)
-
-
-def small_ones(pictures: Iterable[Picture]) -> tuple[str, ...]:
-    """A line about pictures so small that other things are accepted for them."""
-    small = [picture for picture in pictures if max(picture.size) < SMALL_SIDE]
-    if not small:
-        return ()
-    parts = some([f"{one_line(p.source)} ({p.size[1]}x{p.size[0]} pixels)" for p in small], SHOWN_PICTURES)
-    return (
-        f"so small that other things may be accepted for it: {parts}; "
-        f"use a picture in which it is at least {SMALL_SIDE} pixels long",
-    )

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from panorama.album.cutting import Cuts, box_text, boxed, cut_box, cut_out
+from panorama.album.cutting import corners as box_corners
 from panorama.album.examples import embed_examples
-from panorama.album.given_pictures import (
-    Images,
-    Picture,
-    checked,
-    first_only,
-    given_pictures,
-    images_in,
-    listed,
-    margins_cut,
-    passed_over,
-    small_ones,
-)
-from panorama.album.whole_pictures import (
-    Doubt,
-    Told,
-    far_larger,
-    numbered,
-    shortened,
-    still_whole,
-    whole_pictures,
-    whole_pixels,
-)
+from panorama.album.given_pictures import Images, Picture, given_pictures, images_in, listed, passed_over
+from panorama.album.given_remarks import EXAMPLE, LOOK_ALIKE, Role, first_only, margins_cut, small_ones
+from panorama.album.whole_pictures import Told, far_larger, numbered, still_whole, whole_pictures
 from panorama.arguments import Box
 from panorama.commands import command_of
-from panorama.crops import cut, decode_picture, encode_jpeg
+from panorama.crops import decode_picture, encode_jpeg
 from panorama.errors import BadBox, BadImage, UsageError
+from panorama.lines import counted, one_line
 from panorama.models.base import Embedder, Proposer
 from panorama.regions import parse_box
 from panorama.store import NewExemplar, SeenAt, Store
@@ -45,11 +30,6 @@ from panorama.video import Fit, VideoFrame, VideoReader, file_state, open_video
 
 NEGATIVE_FOLDER = "not"
 """Subfolder of an entity's folder in an album; it contains the look-alikes."""
-
-NEXT_REGIONS = 2
-"""So many other regions are named beside the one cut out: in whole photographs of things of the judged clips
-the first was right in 0.78 of them, and it or one of these in 0.88.
-"""
 
 OVER_THE_EDGE = 1 / 8
 """A box may reach by this share of its side over the edge of a picture that does not fill its frame: then it
@@ -80,9 +60,10 @@ class Given:
         return lines + still_whole(self.wholes, entity, store.exemplars(entity)) if self.wholes else lines
 
     @classmethod
-    def of(cls, pictures: Sequence[Picture], look_alike: bool) -> Given:
-        """Pictures that are all examples or all look-alikes, with remarks on them."""
-        told = (*(line for picture in pictures for line in picture.told), *small_ones(pictures))
+    def of(cls, pictures: Sequence[Picture], look_alike: bool, told: tuple[Told, ...] = ()) -> Given:
+        """Pictures that are all examples or all look-alikes, with remarks on them after those of `told`."""
+        role = LOOK_ALIKE if look_alike else EXAMPLE
+        told += (*(line for picture in pictures for line in picture.told), *small_ones(pictures, role))
         return cls((), pictures, told) if look_alike else cls(pictures, (), told)
 
 
@@ -104,21 +85,16 @@ def given(
         BadImage, BadBox: a picture cannot be used.
     """
     images, unlike = listed(images), listed(unlike)
-    as_it_is = box is not None or find  # boxes refer to pixels of the whole picture
-    named, rivals = given_pictures(images, trim=not as_it_is), given_pictures(unlike)
-    if box is not None:
-        if find:
-            raise UsageError("box and find both say what to cut out; give one of them")
-        if len(named) != 1:
-            raise UsageError(f"a box is cut out of one picture; {len(named)} were given")
-        pictures, examples, cuts = _boxed(named, box)
-    elif find:
-        pictures, examples, cuts = cut_out(named, finder())
-    else:
-        pictures, cuts = whole_pictures(named, finder)
-        examples = pictures
     left_out = passed_over([*images, *unlike])
-    return _with_remarks(pictures, examples, [rival.kept() for rival in rivals], left_out, cuts)
+    if box is not None and find:
+        raise UsageError("box and find both say what to cut out; give one of them")
+    to_cut = box is not None or find
+    if to_cut and unlike and not images:  # then it is said of the look-alikes
+        rivals = _cut(unlike, box, finder, LOOK_ALIKE)
+        return _with_remarks(Cuts([], []), rivals, left_out)
+    others = [rival.kept() for rival in given_pictures(unlike)]
+    examples = _cut(images, box, finder, EXAMPLE) if to_cut else _whole(images, finder)
+    return _with_remarks(examples, Cuts(others, others), left_out)
 
 
 def given_album(folder: Path, finder: Callable[[], Proposer]) -> dict[str, Given]:
@@ -131,107 +107,63 @@ def given_album(folder: Path, finder: Callable[[], Proposer]) -> dict[str, Given
         UsageError: there is no such folder.
         BadImage: a subfolder without pictures, or a picture that cannot be used.
     """
-    album = {}
+    album: dict[str, Given] = {}
+    beside = beside_folders(folder)
     for name, images, unlike in album_folders(folder):
-        pictures, whole = whole_pictures(given_pictures(images), finder)
         rivals = [rival.kept() for rival in given_pictures(unlike)]
-        album[name] = _with_remarks(pictures, pictures, rivals, passed_over_in_album(folder, name), whole)
+        left_out = passed_over_in_album(folder, name)
+        if not album:
+            left_out = beside + left_out
+        album[name] = _with_remarks(_whole(images, finder), Cuts(rivals, rivals), left_out)
     return album
 
 
-def _with_remarks(
-    pictures: Sequence[Picture],
-    examples: Sequence[Picture],
-    rivals: Sequence[Picture],
-    left_out: tuple[str, ...],
-    cuts: tuple[Told, ...],
-) -> Given:
+def _whole(images: Sequence[Any], finder: Callable[[], Proposer]) -> Cuts:
+    """Examples that are used whole."""
+    pictures, told = whole_pictures(given_pictures(images), finder)
+    return Cuts(pictures, pictures, told)
+
+
+def _cut(images: Sequence[Any], box: Box | None, finder: Callable[[], Proposer], role: Role) -> Cuts:
+    """Parts of pictures: inside the box, or if there is none, what is found in them."""
+    named = given_pictures(images, trim=False)  # a box is of the whole picture
+    if box is None:
+        return cut_out(named, finder(), role)
+    if len(named) != 1:
+        raise UsageError(f"a box is cut out of one picture; {len(named)} were given")
+    return boxed(named, box)
+
+
+def _with_remarks(examples: Cuts, rivals: Cuts, left_out: tuple[str, ...]) -> Given:
     """What was read for one entity, with all remarks on it, in the order in which users get them.
 
     Args:
-        pictures, examples: as given, and what was cut out of each; the same where nothing was.
         left_out: remarks on files that were passed over.
-        cuts: remarks on what was cut out, or should be.
     """
-    every = [*examples, *rivals]
-    told: tuple[Told, ...] = first_only([*pictures, *rivals]) + left_out
-    told += margins_cut(every) + small_ones(every) + cuts
-    return Given(examples, rivals, told, wholes=far_larger(pictures, examples))
+    told: tuple[Told, ...] = first_only(examples.wholes, EXAMPLE) + first_only(rivals.wholes, LOOK_ALIKE)
+    told += left_out
+    told += margins_cut(examples.parts, EXAMPLE) + margins_cut(rivals.parts, LOOK_ALIKE)
+    told += small_ones(examples.parts, EXAMPLE) + small_ones(rivals.parts, LOOK_ALIKE)
+    told += examples.told + rivals.told  # only one of the two has been cut, so that numbers begin with it
+    return Given(examples.parts, rivals.parts, told, wholes=far_larger(examples.wholes, examples.parts))
 
 
-def _boxed(pictures: Iterable[Picture], box: Box) -> tuple[list[Picture], list[Picture], tuple[Told, ...]]:
-    """As `cut_out`, of a box in each."""
-    pairs = [(whole.kept(), cut_box(whole, box).kept()) for whole in pictures]
-    return [whole for whole, _ in pairs], [part for _, part in pairs], ()
-
-
-def cut_out(
-    pictures: Iterable[Picture], proposer: Proposer
-) -> tuple[list[Picture], list[Picture], tuple[Told, ...]]:
-    """The pictures, what the proposer is surest of in each, and remarks: it may be something else.
-
-    Args:
-        pictures: with all their pixels; each is let go of before the one after the next is read.
-    """
-    wholes: list[Picture] = []
-    found: list[Picture] = []
-    told: list[Told] = []
-    for whole in pictures:
-        part, others = find_region(whole, proposer)
-        (height, width), (tall, wide) = part.size, whole.size
-        likely = f" (next come {' and '.join(others)})" if others else ""
-        said = (
-            f"found and cut out: {part.source}, {width}x{height} of {wide}x{tall} pixels; if that is"
-            f" something else, say where the entity is, --box x1,y1,x2,y2{likely}, and take this out"
-        )
-        told.append(Doubt(len(found), said))
-        found.append(part.kept())
-        wholes.append(whole.kept())
-    return wholes, found, shortened(told, "and out of {}")
+def beside_folders(album: Path) -> tuple[str, ...]:
+    """A remark on pictures beside an album's folders, which belong to no entity."""
+    loose = images_in(album) if album.is_dir() else []
+    if not loose:
+        return ()
+    pictures = counted(len(loose), "picture")
+    return (
+        f"left out of {one_line(str(album))}: {pictures} in none of its folders, such as"
+        f" {one_line(loose[0].name)}",
+    )
 
 
 def passed_over_in_album(album: Path, entity: str) -> tuple[str, ...]:
     """Remarks on what was left out of an entity's folder in an album."""
     folder = album / entity
     return passed_over([folder], (NEGATIVE_FOLDER,)) + passed_over([folder / NEGATIVE_FOLDER])
-
-
-def cut_box(picture: Picture, box: Box) -> Picture:
-    """The part inside the box x1, y1, x2, y2, as text or four numbers, in pixels of the picture.
-
-    Raises:
-        BadBox: malformed or outside the picture.
-    """
-    corners = _corners(picture, box)
-    rgb = np.ascontiguousarray(cut(picture.rgb, np.array(corners, np.float32)))
-    return checked(Picture(rgb, f"{picture.source} [{','.join(map(str, corners))}]"))
-
-
-def _corners(picture: Picture, box: Box) -> tuple[int, int, int, int]:
-    height, width = picture.rgb.shape[:2]
-    return parse_box(_box_text(box), width, height)
-
-
-def _box_text(box: Box) -> str:
-    return box if isinstance(box, str) else ",".join(map(str, box))
-
-
-def find_region(picture: Picture, proposer: Proposer) -> tuple[Picture, list[str]]:
-    """The region that the proposer is surest of, and the boxes x1,y1,x2,y2 of those that come next.
-
-    Raises:
-        BadImage: the proposer finds nothing.
-    """
-    regions = proposer.propose([picture.rgb])[0]
-    if not len(regions):
-        raise BadImage(
-            f"nothing was found in {picture.source}; give its box x1,y1,x2,y2 or the whole picture"
-        )
-    # Take the surest one: also preferring large ones took the table for the mug on it.
-    best, *others = np.argsort(-regions.scores, kind="stable")[: 1 + NEXT_REGIONS]
-    box, *next_ones = (_box_text(whole_pixels(regions.boxes_xyxy[i])) for i in (best, *others))
-    rgb = np.ascontiguousarray(cut(picture.rgb, regions.boxes_xyxy[best]))
-    return checked(Picture(rgb, f"{picture.source} [{box}]")), next_ones
 
 
 def video_picture(video: Path, seconds: float, box: Box | None, segment: int | None = None) -> Picture:
@@ -266,7 +198,7 @@ def video_picture(video: Path, seconds: float, box: Box | None, segment: int | N
     part = replace(cut_box(whole, box), told=told)
     if segment is None:
         return part
-    return replace(part, seen=SeenAt(segment, frame.index, frame.time_seconds, _corners(whole, box)))
+    return replace(part, seen=SeenAt(segment, frame.index, frame.time_seconds, box_corners(whole, box)))
 
 
 def _fitted_box(whole: Picture, fit: Fit, box: Box) -> tuple[tuple[int, int, int, int], tuple[str, ...]]:
@@ -276,7 +208,7 @@ def _fitted_box(whole: Picture, fit: Fit, box: Box) -> tuple[tuple[int, int, int
         BadBox: malformed, or beyond that part by more than a detector errs.
     """
     height, width = whole.rgb.shape[:2]
-    text = _box_text(box)
+    text = box_text(box)
     place = f"{whole.source} fills 0,0,{fit.width},{fit.height} of the {width}x{height} frame"
     told = []
     try:
@@ -401,6 +333,11 @@ def album_folders(folder: Path) -> list[tuple[str, list[Path], list[Path]]]:
     found = []
     try:
         for sub in sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")):
+            if sub.name == NEGATIVE_FOLDER:
+                raise UsageError(
+                    f"{sub} holds look-alikes of one entity, so {folder} is no album: name the folder that"
+                    f" {folder.name} lies in, or register {folder.name} alone"
+                )
             images = images_in(sub)
             if not images:
                 inside = any(images_in(p) for p in sub.iterdir() if p.is_dir())

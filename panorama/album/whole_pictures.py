@@ -143,10 +143,14 @@ def numbered(told: Sequence[Told], entity: str, numbers: Sequence[int]) -> tuple
 
 
 def far_larger(pictures: Sequence[Picture], parts: Sequence[Picture]) -> list[Picture]:
-    """Those pictures as large as photographs of which what was cut out is a small part."""
+    """Those pictures as large as photographs of which what was cut out is a small part.
+
+    They go out as they would be registered whole: without margins.
+    """
+    registered = [picture.trimmed or picture for picture in pictures]
     return [
         whole
-        for whole, part in zip(pictures, parts, strict=True)
+        for whole, part in zip(registered, parts, strict=True)
         if _is_photograph(whole) and _pixels(part) < SMALL_PART * _pixels(whole)
     ]
 

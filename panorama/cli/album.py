@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -124,6 +125,8 @@ def register_command(
     panorama register --album album/
     panorama register zebra zebras/ --category
 
+    --box and --find cut out the examples, or the look-alikes if there are only these.
+
     --not without an image applies to what --video, --track or --crop names: a box of a video becomes a
     look-alike; a track or a crop is kept out of the answers, with what could be another picture of it.
 
@@ -160,7 +163,27 @@ def register_command(
             entity = library.register(name, images, unlike=unlike, box=box, find=find, **rule)
     _report(entity, there)
     if find:
-        say(f"to look at what was cut out: {command_of('exemplars', entity.name, '--sheet examples.jpg')}")
+        sheet = _free_name(library.exemplars(entity.name))
+        say(f"to look at what was cut out: {command_of('exemplars', entity.name, f'--sheet {sheet}')}")
+
+
+def _free_name(exemplars: Sequence[Exemplar]) -> str:
+    """A name for a sheet that is not the file of an example."""
+    names = itertools.chain(["examples.jpg"], (f"examples-{number}.jpg" for number in itertools.count(2)))
+    return next(name for name in names if not _is_source(Path(name), exemplars))
+
+
+def _is_source(path: Path, exemplars: Sequence[Exemplar]) -> bool:
+    """Whether a path is the file of one of the examples, as far as their names tell it from here."""
+    sources = {exemplar.source.rpartition(" [")[0] or exemplar.source for exemplar in exemplars}
+    return any(_is_same(path, Path(source)) for source in sources)
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except (OSError, ValueError):  # not there, or no name of a file
+        return False
 
 
 def _check_together(given: Mapping[str, Any], denied: bool) -> None:
@@ -263,6 +286,10 @@ def exemplars_command(
         from panorama.picture_files import check_picture  # loads OpenCV, which other commands do without
 
         check_picture(Path(sheet), uris_of(library))
+        if _is_source(Path(sheet), library.exemplars(name)):
+            raise click.UsageError(
+                f"{sheet} is the file of an example of {name}, which a sheet would replace; name another file"
+            )
     known = {e.exemplar_id: e for e in library.exemplars(name)}
     for number in remove:
         if number not in known:

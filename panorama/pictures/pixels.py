@@ -158,37 +158,6 @@ def file_orientation(data: bytes) -> int:
         return 1
 
 
-def moves(data: bytes) -> bool:
-    """Whether a GIF, PNG or WebP is animated, that is, contains several pictures."""
-    if data.startswith(b"GIF8"):
-        return _several_in_gif(data)
-    if data.startswith(b"\x89PNG"):
-        return b"acTL" in data[: data.find(b"IDAT")]
-    return data[:4] == b"RIFF" and data[12:16] == b"VP8X" and bool(data[20] & 2)
-
-
-def _several_in_gif(data: bytes) -> bool:
-    """Whether a GIF contains a second picture; walks its blocks, because not all GIFs have delays."""
-
-    def table(flags: int) -> int:
-        return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
-
-    pictures, place = 0, 13 + (table(data[10]) if len(data) > 10 else 0)
-    while place < len(data) and pictures < 2:
-        kind = data[place]
-        if kind == 0x21 and place + 1 < len(data):  # an extension: its label, then blocks
-            place += 2
-        elif kind == 0x2C and place + 9 < len(data):  # a picture: box, colours, code size, blocks
-            pictures += 1
-            place += 11 + table(data[place + 9])
-        else:  # the trailer, or cut off
-            break
-        while place < len(data) and data[place]:
-            place += 1 + data[place]
-        place += 1
-    return pictures > 1
-
-
 def laid_flat(picture: NDArray[np.uint8], trim: bool) -> NDArray[np.uint8]:
     """(H, W, 3) RGB of an RGB or RGBA picture; transparency is laid over mid-grey.
 
