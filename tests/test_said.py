@@ -320,7 +320,8 @@ def test_a_box_that_no_track_fills_by_half_changes_nothing(library) -> None:
     other.replace(film)
     (line,) = told(UNLIKE)
     assert line.startswith(
-        f"a.mp4 has changed since it was indexed: {nothing} by its place; index the file again: panorama "
+        f"a.mp4 has changed since it was indexed: {nothing} by its place; index the file again, then"
+        " register the place once more: panorama "
     )
 
 

@@ -277,7 +277,8 @@ def unplaced(store: Store, file: Path, example: Picture) -> tuple[str, ...]:
             return ()
         return (
             f"{file.name} has changed since it was indexed: the picture is an example, but no track is"
-            f" accepted by its place; index the file again: {command_of('index', str(file))}",
+            " accepted by its place; index the file again, then register the place once more:"
+            f" {command_of('index', str(file))}",
         )
     places = PlaceTables(store.snapshot())
     if (tracks_at(places, SeenPlaces.at(example.seen)) != NO_TRACK).any():

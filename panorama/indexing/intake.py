@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from panorama.cameras.naming import BY_HAND
 from panorama.errors import VideoError
+from panorama.indexing.changed_folders import Awaited, LostTime, awaited, former_names, time_now
 from panorama.indexing.outcomes import (
     KNOWN_CONTENT,
     NOT_BEGUN,
@@ -23,7 +24,7 @@ from panorama.indexing.renames import row_of
 from panorama.indexing.settings import Kept
 from panorama.indexing.stages import Indexer
 from panorama.lines import composed
-from panorama.store import Claims, KnownFile, Recorded, Store, VideoRow
+from panorama.store import Claims, KnownFile, Store, VideoRow
 from panorama.video import (
     FileMark,
     FoundVideo,
@@ -111,6 +112,7 @@ class Intake:
         elsewhere: files to examine again, since `begin`.
         later: files, with their numbers, by the indexer that is responsible if it is not the one at work.
         by_hand: by name, the recording times set by hand of videos whose files now hold something else.
+        awaited: by content, the answers about pictures of a folder that had another content before.
     """
 
     def __init__(
@@ -132,7 +134,8 @@ class Intake:
         self.moved: frozenset[str] = frozenset()
         self.elsewhere: list[Elsewhere] = []
         self.later: dict[Indexer, list[tuple[int, FoundVideo]]] = {}
-        self.by_hand: dict[str, Recorded] = {}
+        self.by_hand: dict[str, LostTime] = {}
+        self.awaited: dict[str, tuple[Awaited, ...]] = {}
         self.by(indexer)
 
     def by(self, indexer: Indexer) -> None:
@@ -275,7 +278,8 @@ class Intake:
         """The row of a file whose content has changed.
 
         If it only grew, the row says which content it continues, so that its recording time and reviewed
-        answers stay valid. If it holds something else, a time set by hand goes to `by_hand`.
+        answers stay valid. If it holds something else, a time set by hand goes to `by_hand`, and answers
+        about pictures of a folder go to `awaited`.
         """
         times = [row.recorded for row in self._store.recorded([known.name])]
         times = [recorded for recorded in times if recorded.time_from is not None]
@@ -283,9 +287,13 @@ class Intake:
             return row  # nothing to keep: save reading the file once more
         if goes_on(mark, known.size, known.content_hash, self._wait):
             return replace(row, continues=known.content_hash)
+        names = former_names(self._store, known)
         for recorded in times:
             if recorded.time_from == BY_HAND:
-                self.by_hand[known.name] = recorded
+                self.by_hand[known.name] = time_now(recorded, names, mark)
+        if waiting := awaited(self._store, known, names) if known.names_pictures else ():
+            self.awaited[row.content_hash] = waiting
+            return replace(row, was=known.content_hash)
         return row
 
     def _other(self, known: KnownFile | None) -> Indexer | None:

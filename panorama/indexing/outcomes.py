@@ -15,11 +15,12 @@ from panorama.cameras.recording_rule import remembered
 from panorama.cameras.remarks import remarked
 from panorama.commands import command
 from panorama.errors import VideoError
-from panorama.lines import shell_word, some
-from panorama.store import Recorded, Store
+from panorama.lines import one_line, shell_word, some
+from panorama.store import Store
 from panorama.video import Found, FoundVideo, VideoReader
 
 if TYPE_CHECKING:
+    from panorama.indexing.changed_folders import LostTime
     from panorama.indexing.parcels import Progress
 
 INDEXED, SKIPPED, FAILED = "indexed", "skipped", "failed"
@@ -244,7 +245,7 @@ class Dating:
         return remarked(self._store, whole, names, fresh)
 
 
-def forgotten(store: Store, by_hand: Mapping[str, Recorded]) -> tuple[str, ...]:
+def forgotten(store: Store, by_hand: Mapping[str, LostTime]) -> tuple[str, ...]:
     """One line for each video that lost a time set by hand, with the command that sets it again.
 
     Args:
@@ -252,13 +253,15 @@ def forgotten(store: Store, by_hand: Mapping[str, Recorded]) -> tuple[str, ...]:
     """
     told = []
     for row in store.recorded(list(by_hand)) if by_hand else ():
-        unix, zone = by_hand[row.name].start_time_unix, by_hand[row.name].time_zone
+        lost = by_hand[row.name]
+        unix, zone = lost.recorded.start_time_unix, lost.recorded.time_zone
         if row.recorded.time_from == BY_HAND or unix is None or zone is None:
             continue  # the time stayed, for example because the video could not be decoded
         at = shown_time(unix, zone).removesuffix(f" {zone}")
         word = store.word_for(row.name)
         told.append(
             f"{row.name}: the file holds something else now, so the time set by hand was removed;"
+            f"{f' it was that of {one_line(lost.picture)};' if lost.picture else ''}"
             f" if it still applies: {command('clock', word, '--at', at, '--timezone', zone)}"
         )
     return tuple(told)

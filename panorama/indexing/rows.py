@@ -24,6 +24,9 @@ class SegmentRows:
         model_hash: hash of the embedder that made the vectors in the parcels.
         progress: gets the counts of crops and tracks, and the time.
         pictures: for a folder of pictures, its file names, indexed by pts.
+
+    Attributes:
+        at: frame, pts and seconds of each picture of a folder, by its name.
     """
 
     def __init__(
@@ -31,6 +34,7 @@ class SegmentRows:
     ) -> None:
         self._writer = writer
         self._pictures = pictures
+        self.at: dict[str, tuple[int, int, float]] = {}
         self._model_hash = model_hash
         self._progress = progress
         self._frames: list[FrameRow] = []
@@ -64,7 +68,9 @@ class SegmentRows:
         index, pts, seconds = zip(*rows, strict=True)
         self._writer.add_frames(np.array(index), np.array(pts), np.array(seconds))
         if self._pictures:
-            self._writer.add_pictures(np.array(index), [self._pictures[number] for number in pts])
+            names = [self._pictures[number] for number in pts]
+            self._writer.add_pictures(np.array(index), names)
+            self.at.update(zip(names, zip(index, pts, seconds, strict=True), strict=True))
 
     def _write_crops(self, numbers: NDArray[np.int64]) -> None:
         views = [view for track in self._tracks for view in track.views]

@@ -10,6 +10,7 @@ from functools import partial
 
 from panorama import waits
 from panorama.errors import PanoramaError, VideoError
+from panorama.indexing.changed_folders import LostTime, lost_places, moved
 from panorama.indexing.intake import Copy, Elsewhere, Intake, Ticket
 from panorama.indexing.outcomes import (
     FAILED,
@@ -33,7 +34,7 @@ from panorama.indexing.stored_crops import embed_missing, unread_examples
 from panorama.lines import counted
 from panorama.models.base import Embedder
 from panorama.stopping import uninterrupted
-from panorama.store import Claims, PauseGate, Recorded, SegmentWriter, Store
+from panorama.store import Claims, PauseGate, SegmentWriter, Store, VideoRow
 from panorama.threads import products_alone
 from panorama.video import (
     Found,
@@ -88,6 +89,7 @@ def index_paths(
         embedded += embed(on_damage=damaged.append)
     files, told = (*nothing.files, *outcomes), unread_examples(store, indexer.embedder)
     told = (*nothing.warnings, *_clip_remarks(outcomes), *told, *forgotten(store, run.by_hand))
+    told += lost_places(run.lost_places)
     lost = tuple(str(error) for error in damaged)
     return replace(nothing, files=files, embedded=embedded, warnings=told, damaged=lost)
 
@@ -154,9 +156,10 @@ class _Run:
         self._writer: SegmentWriter | None = None
         self._rows: SegmentRows | None = None
         self._publisher = Publisher(gate, claims)
+        self.lost_places: dict[str, int] = {}
 
     @property
-    def by_hand(self) -> Mapping[str, Recorded]:
+    def by_hand(self) -> Mapping[str, LostTime]:
         """By name, the recording times set by hand of videos whose files now hold something else."""
         return self._intake.by_hand
 
@@ -308,7 +311,7 @@ class _Run:
             return
         self._hooks.on_progress(progress.copy())
         row = replace(
-            ticket.row,
+            self._with_moved(ticket),
             width=job.reader.info.width,
             height=job.reader.info.height,
             duration=progress.end_seconds,
@@ -336,6 +339,15 @@ class _Run:
             outcome = self._timed(outcome, self._since(ticket))
             self._publisher.add(Finished(self._writer, row, outcome))
             self._writer, self._rows = None, None
+
+    def _with_moved(self, ticket: Ticket) -> VideoRow:
+        """The row with what was said of pictures that a folder had before and has still."""
+        waiting = self._intake.awaited.get(ticket.row.content_hash, ())
+        if not waiting or self._rows is None:
+            return ticket.row
+        found = moved(ticket.video.path, waiting, self._rows.at)
+        self.lost_places[ticket.row.name] = found.lost
+        return replace(ticket.row, moved=found.places)
 
     def _since(self, ticket: Ticket) -> float:
         """Seconds spent on a file, since its work began or the previous file was settled, if later."""

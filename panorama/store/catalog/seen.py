@@ -25,6 +25,12 @@ INSERT OR IGNORE INTO seen (exemplar_id, content_hash, frame, time, x1, y1, x2, 
 SELECT exemplar_id, :content_hash, frame, time, x1, y1, x2, y2 FROM seen
 WHERE content_hash = :continues ORDER BY rowid
 """
+_ANSWERED = "SELECT exemplar_id, frame FROM seen WHERE content_hash = :before ORDER BY rowid"
+_MOVE = """
+INSERT OR IGNORE INTO seen (exemplar_id, content_hash, frame, time, x1, y1, x2, y2)
+SELECT exemplar_id, :content_hash, :frame, :time, x1, y1, x2, y2 FROM seen
+WHERE content_hash = :before AND exemplar_id = :exemplar AND frame = :was
+"""
 _FORGET = "DELETE FROM seen WHERE exemplar_id = :exemplar"
 _OF_CONTENT = """
 SELECT s.frame, s.time, s.x1, s.y1, s.x2, s.y2, s.exemplar_id, e.name, x.negative
@@ -77,6 +83,22 @@ class Reviewed:
     frame: int
     seconds: float
     box_xyxy: Box
+
+
+@dataclass(frozen=True, slots=True)
+class MovedPlace:
+    """An answer about a picture of a folder that has changed, and where that picture is now.
+
+    Attributes:
+        exemplar_id: as in `Reviewed`.
+        was: its frame before.
+        frame, seconds: now.
+    """
+
+    exemplar_id: int
+    was: int
+    frame: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +215,23 @@ def put(tx: Transaction, exemplar: int, at: SeenAt) -> None:
 def go_on(tx: Transaction, continues: str, content_hash: str) -> None:
     """Copy the answers about a content to one that begins with it."""
     tx.run(_GO_ON, continues=continues, content_hash=content_hash)
+
+
+def move(tx: Transaction, before: str, content_hash: str, moved: Sequence[MovedPlace]) -> None:
+    """Copy answers about a content to one in which their pictures have other numbers, in their order."""
+    now = {(place.exemplar_id, place.was): place for place in moved}
+    for row in tx.rows(_ANSWERED, before=before) if now else ():
+        place = now.get((row.exemplar_id, row.frame))
+        if place is not None:
+            tx.run(
+                _MOVE,
+                before=before,
+                content_hash=content_hash,
+                exemplar=place.exemplar_id,
+                was=place.was,
+                frame=place.frame,
+                time=place.seconds,
+            )
 
 
 def forget(tx: Transaction, exemplar: int) -> None:

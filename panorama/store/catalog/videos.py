@@ -42,6 +42,8 @@ class VideoRow:
         decode_note: what was not decoded (damage, further streams) or assumed (times), None for nothing.
         continues: content hash of the file's earlier contents if the file has only grown; the earlier time,
             camera and answers about places then still hold.
+        was: content hash of a folder of pictures before some of them were deleted or came in between.
+        moved: answers about places in its pictures that hold for what it is now.
         camera_from: the patterns that gave the camera, None if none did.
         picture_offsets: when each picture of a folder was taken, see `recorded.Recorded`.
     """
@@ -63,6 +65,8 @@ class VideoRow:
     time_from: str | None = None
     content_sample: str | None = None
     continues: str | None = None
+    was: str | None = None
+    moved: tuple[seen.MovedPlace, ...] = ()
     camera_from: str | None = None
     picture_offsets: bytes | None = None
 
@@ -229,11 +233,13 @@ def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:
     """Insert or update the row of one file and return its name in the column `video`.
 
     The same uri keeps its row and name. Known content whose old file is gone is a rename. Anything else gets
-    a new row, even if the content is known: each copy has its own. If the file has grown (`continues`), copy
-    the answers about its earlier content.
+    a new row, even if the content is known: each copy has its own. If the file has grown (`continues`), or
+    is a folder that has changed (`was`), copy the answers about its earlier content.
     """
     if video.continues is not None:
         seen.go_on(tx, video.continues, video.content_hash)
+    if video.was is not None:
+        seen.move(tx, video.was, video.content_hash, video.moved)
     row = tx.row(_BY_URI, uri=video.uri)
     if row is not None:
         video_id, name = row.video_id, row.name

@@ -1,0 +1,139 @@
+"""What was said of pictures holds after others of their folder are deleted or come in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from clips import write_taken
+from fakes import Thing, scene, write_picture
+
+import panorama
+from panorama.indexing.changed_folders import time_now
+from panorama.library import Library
+from panorama.store.catalog.picture_offsets import stored_offsets
+from panorama.store.catalog.recorded import Recorded
+from panorama.video import FileMark
+
+UNLIKE = (10, 50, 42, 82)
+"""A box of the red thing that colour bands take for another thing: it is ten pixels too low."""
+
+LOST = "was not found again; what is there now is decided by its looks"
+
+
+def shot(folder: Path, number: int, left: int = 10) -> Path:
+    thing = Thing("red", 0, 1, left=left) if left else Thing("red", 5, 6)
+    return write_picture(folder / f"IMG_{number:04d}.png", scene(0, [thing]))
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> Path:
+    """Ten pictures, of which the sixth and the eighth show something."""
+    for number in range(10):
+        shot(tmp_path / "trap", number, left={5: 10, 7: 60}.get(number, 0))
+    return tmp_path / "trap"
+
+
+@pytest.fixture
+def library(trap: Path, fake_proposer: object) -> Iterator[Library]:
+    with panorama.open(trap.parent / "library", create=True) as made:
+        made.index(trap, model="color-bands")
+        made.register_from_video("it", trap / "IMG_0005.png", None, UNLIKE)
+        yield made
+
+
+def seen(library: Library) -> list[str]:
+    rows = library.query("SELECT frames, picture WHERE entity = 'it'").arrow().to_pylist()
+    return [row["picture"] for row in rows]
+
+
+def test_what_was_pointed_at_is_in_the_answer_after_other_pictures_are_gone_or_came(
+    library: Library, trap: Path
+) -> None:
+    """Whoever deleted an empty picture lost what they had confirmed in the folder, without a word."""
+    assert seen(library) == ["IMG_0005.png"]
+    for change in (
+        lambda: (trap / "IMG_0009.png").unlink(),
+        lambda: (trap / "IMG_0000.png").unlink(),
+        lambda: shot(trap, 0),
+        lambda: (trap / "IMG_0002.png").write_bytes(b""),  # not read any more
+        lambda: shot(trap, 12),
+    ):
+        change()
+        told = library.index(trap).warnings
+        assert seen(library) == ["IMG_0005.png"] and not any("not found again" in line for line in told)
+
+
+def test_the_last_word_counts_as_before(library: Library, trap: Path) -> None:
+    (row,) = library.query("SELECT tracks WHERE entity = 'it'").arrow().to_pylist()
+    library.register_seen("it", track_ids=[row["track_id"]], look_alike=True)
+    assert seen(library) == []
+    library.register_from_video("it", trap / "IMG_0007.png", None, (60, 50, 92, 82))
+    (trap / "IMG_0001.png").unlink()
+    library.index(trap)
+    assert seen(library) == ["IMG_0007.png"]
+    (row,) = library.query("SELECT tracks WHERE start_frame <= 4 AND end_frame >= 4").arrow().to_pylist()
+    assert library.why("it", track_id=row["track_id"]).denied is not None
+
+
+def test_another_picture_of_the_name_is_not_what_was_pointed_at(library: Library, trap: Path) -> None:
+    """A counter began anew, and now another thing is at that place."""
+    (trap / "IMG_0001.png").unlink()
+    write_picture(trap / "IMG_0005.png", scene(0, [Thing("green", 0, 1)]))
+    told = library.index(trap).warnings
+    assert seen(library) == []
+    assert [line for line in told if "not found" in line] == [
+        f"trap: 1 picture of which you said what is there {LOST}"
+    ]
+    shot(trap, 5)
+    library.index(trap)
+    assert seen(library) == []  # nothing says any more what was there
+
+
+def test_a_picture_that_is_gone_is_told_of(library: Library, trap: Path) -> None:
+    (trap / "IMG_0005.png").unlink()
+    (trap / "IMG_0001.png").unlink()
+    assert any(LOST in line for line in library.index(trap).warnings)
+    assert seen(library) == []
+
+
+def test_a_time_set_by_hand_is_told_for_the_picture_that_is_the_first_now(
+    library: Library, tmp_path: Path
+) -> None:
+    """The command set the time of the first picture, which was gone, for the next: all were too early."""
+    folder = tmp_path / "dated"
+    for number in range(4):
+        write_taken(folder / f"a{number}.jpg", f"2026:03:01 10:0{number}:00", picture=scene(number, []))
+    library.index(folder)
+    library.date(recording=panorama.RecordingRule(time_from="metadata", zone="UTC"))
+    library.date("dated", first_start="2026-03-20 08:00:00")
+    (folder / "a0.jpg").unlink()
+    (told,) = (line for line in library.index(folder).warnings if "by hand" in line)
+    assert told.endswith("clock dated --at '2026-03-20 08:01:00' --timezone UTC")
+
+
+def recorded(times: list[float | None]) -> Recorded:
+    taken = np.array([np.nan if at is None else at for at in times])
+    return Recorded("", 1000.0, "UTC", "by hand", "", stored_offsets(taken, 1000.0))
+
+
+@pytest.mark.parametrize(
+    ("times", "now", "begins", "picture"),
+    [
+        ([1000, 1060, 1120], ["1", "2"], 1060, ""),
+        ([None, 1000, 1060], ["0", "2"], 1060, ""),  # the first tells no time
+        ([None, 1000, 1060], ["1", "2"], 1000, ""),
+        ([1000, 1060, 1120], ["00", "1", "2"], 1000, "0"),  # the new one may tell a time
+        ([1000, 1060], ["5"], 1000, "0"),
+    ],
+)
+def test_a_time_by_hand_is_that_of_the_first_picture_that_tells_one(
+    times: list[float | None], now: list[str], begins: float, picture: str, tmp_path: Path
+) -> None:
+    for name in now:
+        write_picture(tmp_path / f"{name}.png", scene(0, []))
+    names = [f"{i}.png" for i in range(len(times))]
+    found = time_now(recorded(times), names, FileMark.of(tmp_path))
+    assert (found.recorded.start_time_unix, found.picture) == (begins, f"{picture}.png" if picture else "")
