@@ -75,7 +75,7 @@ def awaited(store: Store, known: KnownFile, names: Sequence[str | None]) -> tupl
         names: see `former_names`.
     """
     places = store.reviewed(known.content_hash)
-    examples = {}
+    examples: dict[int, Path] = {}
     for entity in {place.entity for place in places}:
         with suppress(UnknownEntity):  # dropped meanwhile
             examples |= {exemplar.exemplar_id: exemplar.picture for exemplar in store.exemplars(entity)}
