@@ -20,7 +20,7 @@ from panorama.video import FileMark
 UNLIKE = (10, 50, 42, 82)
 """A box of the red thing that colour bands take for another thing: it is ten pixels too low."""
 
-LOST = "was not found again; what is there now is decided by its looks"
+LOST = "no longer holds, because its picture was not found again; what is there now is decided by its looks"
 
 
 def shot(folder: Path, number: int, left: int = 10) -> Path:
@@ -84,9 +84,7 @@ def test_another_picture_of_the_name_is_not_what_was_pointed_at(library: Library
     write_picture(trap / "IMG_0005.png", scene(0, [Thing("green", 0, 1)]))
     told = library.index(trap).warnings
     assert seen(library) == []
-    assert [line for line in told if "not found" in line] == [
-        f"trap: 1 picture of which you said what is there {LOST}"
-    ]
+    assert [line for line in told if "not found" in line] == [f"trap: 1 answer of yours {LOST}"]
     shot(trap, 5)
     library.index(trap)
     assert seen(library) == []  # nothing says any more what was there

@@ -108,8 +108,9 @@ def given_album(folder: Path, finder: Callable[[], Proposer]) -> dict[str, Given
         BadImage: a subfolder without pictures, or a picture that cannot be used.
     """
     album: dict[str, Given] = {}
+    folders = album_folders(folder)
     beside = beside_folders(folder)
-    for name, images, unlike in album_folders(folder):
+    for name, images, unlike in folders:
         rivals = [rival.kept() for rival in given_pictures(unlike)]
         left_out = passed_over_in_album(folder, name)
         if not album:
@@ -150,7 +151,7 @@ def _with_remarks(examples: Cuts, rivals: Cuts, left_out: tuple[str, ...]) -> Gi
 
 def beside_folders(album: Path) -> tuple[str, ...]:
     """A remark on pictures beside an album's folders, which belong to no entity."""
-    loose = images_in(album) if album.is_dir() else []
+    loose = images_in(album)
     if not loose:
         return ()
     pictures = counted(len(loose), "picture")
@@ -335,9 +336,10 @@ def album_folders(folder: Path) -> list[tuple[str, list[Path], list[Path]]]:
     try:
         for sub in sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")):
             if sub.name == NEGATIVE_FOLDER:
+                entity = folder.resolve().name
                 raise UsageError(
                     f"{sub} holds look-alikes of one entity, so {folder} is no album: name the folder that"
-                    f" {folder.name} lies in, or register {folder.name} alone"
+                    f" {entity} lies in, or register {entity} alone"
                 )
             images = images_in(sub)
             if not images:

@@ -132,17 +132,22 @@ def _shows(rgb: NDArray[np.uint8], one: Awaited) -> bool:
 
 
 def lost_places(lost: Mapping[str, int]) -> tuple[str, ...]:
-    """A line for each folder in which pictures that something was said of were not found again.
+    """A line for each folder in which the pictures of some answers were not found again.
 
     Args:
         lost: number of answers, by the folder's name.
     """
     return tuple(
-        f"{name}: {counted(count, 'picture', 'pictures')} of which you said what is there"
-        f" {'was' if count == 1 else 'were'} not found again; what is there now is decided by its looks"
+        f"{name}: {counted(count, 'answer')} of yours {_gone(count)} not found again; what is there now is"
+        " decided by its looks"
         for name, count in lost.items()
         if count
     )
+
+
+def _gone(count: int) -> str:
+    one = "no longer holds, because its picture was"
+    return one if count == 1 else "no longer hold, because their pictures were"
 
 
 @dataclass(frozen=True, slots=True)
