@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from clips import write_taken
 from fakes import Thing, scene, write_picture
 
 import panorama
-from panorama.indexing.changed_folders import time_now
+from panorama.crops import encode_jpeg
+from panorama.indexing.changed_folders import _shows, time_now
+from panorama.indexing.parcels import Parcel
+from panorama.indexing.rows import SegmentRows
 from panorama.library import Library
+from panorama.store import Shown
 from panorama.store.catalog.picture_offsets import stored_offsets
 from panorama.store.catalog.recorded import Recorded
-from panorama.video import FileMark
+from panorama.video import FileMark, open_video
 
 UNLIKE = (10, 50, 42, 82)
 """A box of the red thing that colour bands take for another thing: it is ten pixels too low."""
@@ -110,6 +116,110 @@ def test_a_time_set_by_hand_is_told_for_the_picture_that_is_the_first_now(
     (folder / "a0.jpg").unlink()
     (told,) = (line for line in library.index(folder).warnings if "by hand" in line)
     assert told.endswith("clock dated --at '2026-03-20 08:01:00' --timezone UTC")
+
+
+def no_to(library: Library, picture: str) -> None:
+    rows = library.query("SELECT frames, picture WHERE entity = 'it'").arrow().to_pylist()
+    (track,) = (row["track_id"] for row in rows if row["picture"] == picture)
+    library.register_seen("it", track_ids=[track], look_alike=True)
+
+
+def test_an_answer_that_comes_while_the_folder_is_indexed_anew_counts(
+    library: Library, trap: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What had been said before was in force again."""
+    (trap / "IMG_0001.png").unlink()
+    finish = SegmentRows.add
+
+    def meanwhile(self: SegmentRows, parcel: Parcel) -> None:
+        finish(self, parcel)
+        if parcel.last and seen_by_others():
+            with panorama.open(library.path) as other:
+                no_to(other, "IMG_0005.png")
+
+    def seen_by_others() -> list[str]:
+        with panorama.open(library.path) as other:
+            return seen(other)
+
+    monkeypatch.setattr(SegmentRows, "add", meanwhile)
+    assert not any(LOST in line for line in library.index(trap).warnings)
+    assert seen(library) == []
+    (row,) = library.query("SELECT tracks WHERE start_frame <= 4 AND end_frame >= 4").arrow().to_pylist()
+    assert library.why("it", track_id=row["track_id"]).denied is not None
+
+
+def test_pictures_that_are_deleted_while_the_folder_is_indexed_change_no_other(
+    library: Library, trap: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A picture was looked for by its number, which others had by then."""
+    (trap / "IMG_0001.png").unlink()
+    add = SegmentRows.add
+
+    def deleting(self: SegmentRows, parcel: Parcel) -> None:
+        add(self, parcel)
+        (trap / "IMG_0000.png").unlink(missing_ok=True)
+
+    monkeypatch.setattr(SegmentRows, "add", deleting)
+    for _ in range(2):  # the second time without the picture that was deleted meanwhile
+        assert not any(LOST in line for line in library.index(trap).warnings)
+        assert seen(library) == ["IMG_0005.png"]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["indexed before", "indexed in the same run"])
+def test_a_folder_that_is_like_another_now_keeps_its_answers(
+    known: bool, library: Library, trap: Path
+) -> None:
+    """Nothing of it was decoded, and its answers were lost."""
+    copy = trap.parent / "a copy"
+    shutil.copytree(trap, copy)
+    (copy / "IMG_0001.png").unlink()
+    if known:
+        library.index(copy)
+    (trap / "IMG_0001.png").unlink()
+    told = library.index([copy, trap]).warnings
+    assert not any("no longer" in line for line in told)
+    assert set(seen(library)) == {"IMG_0005.png"}
+
+
+def test_lost_answers_are_told_by_the_name_of_the_folder_in_the_library(tmp_path: Path, trap: Path) -> None:
+    """Of two folders of one name the second hid what was lost in the first."""
+    for folder in ("a", "b"):
+        shutil.copytree(trap, tmp_path / folder / "trap")
+    shot(tmp_path / "b" / "trap", 11)  # another content
+    folders = [tmp_path / "a" / "trap", tmp_path / "b" / "trap"]
+    with panorama.open(tmp_path / "two", create=True) as library:
+        library.index(folders, model="color-bands")
+        for folder in folders:
+            library.register_from_video("it", folder / "IMG_0005.png", None, UNLIKE)
+            (folder / "IMG_0001.png").unlink()
+        (folders[0] / "IMG_0005.png").unlink()
+        told = [line for line in library.index(tmp_path / "a").warnings if "answer" in line]
+        told += [line for line in library.index(tmp_path / "b").warnings if "answer" in line]
+        uri = str(folders[0].resolve())
+        ((name,),) = library.query("SELECT video FROM videos WHERE uri = ?", [uri]).fetchall()
+    assert told == [f"{name}: 1 answer of yours {LOST}"]
+
+
+def test_in_the_dark_an_empty_picture_does_not_show_what_was_there(trap: Path) -> None:
+    """Each differs from each by a few levels."""
+
+    def dark(number: int, *, something: bool) -> None:
+        noise = np.random.default_rng(number).normal(8, 0.7, (120, 160, 1))
+        rgb = np.repeat(noise, 3, axis=2)
+        if something:
+            rgb[40:72, 10:42] += 5
+            rgb[50:53, 20:23] = rgb[50:53, 30:33] = 120
+        write_picture(trap / f"IMG_{number:04d}.png", np.clip(rgb, 0, 255).astype(np.uint8))
+
+    dark(5, something=True)
+    box = (10.0, 40.0, 42.0, 72.0)
+    example = trap.parent / "example.jpg"
+    example.write_bytes(encode_jpeg(cv2.imread(str(trap / "IMG_0005.png"))[40:72, 10:42, ::-1].copy()))
+    answer = Shown(5, 1.0, box, example)
+    for there, shows in ((True, True), (False, False)):
+        dark(5, something=there)
+        with open_video(trap) as reader:
+            assert _shows(reader.frame_at(1.0).rgb(), answer) is shows
 
 
 def recorded(times: list[float | None]) -> Recorded:

@@ -291,13 +291,20 @@ def test_one_picture_is_not_several() -> None:
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_a_thumbnail_in_a_tiff_is_no_second_picture(order: str) -> None:
-    def page(kind: int, after: int) -> bytes:
-        return struct.pack(f"{order}HHHIII", 1, 254, 4, 1, kind, after)
+def test_a_thumbnail_or_a_mask_in_a_tiff_is_no_second_picture(order: str) -> None:
+    def page(kind: int, after: int, short: bool = False) -> bytes:
+        value = struct.pack(f"{order}HH", kind, 0) if short else struct.pack(f"{order}I", kind)
+        return (
+            struct.pack(f"{order}HHHI", 1, 254, 3 if short else 4, 1)
+            + value
+            + struct.pack(f"{order}I", after)
+        )
 
     head = (b"II*\0" if order == "<" else b"MM\0*") + struct.pack(f"{order}I", 8)
     thumbnail = head + page(0, 26) + page(1, 0)
     assert several_in(thumbnail) is None
+    assert several_in(head + page(0, 26) + page(1, 0, short=True)) is None
+    assert several_in(head + page(0, 26) + page(4, 0)) is None, "its mask"
     assert several_in(head + page(0, 26) + page(1, 44) + page(2, 0)) is Several.PAGES
     assert not any(several_in(thumbnail[:length]) for length in range(len(thumbnail)))
 

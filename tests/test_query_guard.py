@@ -238,6 +238,12 @@ def test_a_bracket_that_is_not_closed_is_pointed_at(engine: Engine, sql: str, br
     assert caught.value.position == sql.index("!")
 
 
+def test_a_bracket_in_a_name_in_backticks_is_no_open_one(engine: Engine) -> None:
+    assert engine.query("SELECT 1 AS `a(b`").columns == ["a(b"]
+    with pytest.raises(QueryError, match="is not closed"):
+        engine.query("SELECT `a`, " + "(" * 20_000)
+
+
 def test_a_file_that_may_not_be_read_is_named_in_plain_words(engine: Engine) -> None:
     with pytest.raises(
         QueryError, match="'/etc/passwd' cannot be read: a query reads only the library's relations"

@@ -234,8 +234,14 @@ def test_a_sheet_of_examples_replaces_no_example(run, library, tmp_path):
     assert told == "to look at what was cut out: panorama exemplars car --sheet examples-2.jpg"
     done = run("exemplars", "car", "--sheet", "examples.jpg")
     assert done.status == 2 and "is the file of an example of car" in done.err
-    assert (tmp_path / "examples.jpg").read_bytes() == photo
     assert run("exemplars", "car", "--sheet", "examples-2.jpg").status == 0
+    # Nor one of another entity, or of a name as parts have.
+    write_picture(tmp_path / "photo [1].jpg", photograph(RED))
+    told = run("register", "van", "photo [1].jpg", "--find").err.splitlines()[-1]
+    assert told.endswith("--sheet examples-2.jpg")
+    for sheet in ("examples.jpg", "photo [1].jpg"):
+        assert run("exemplars", "van", "--sheet", sheet).status == 2
+    assert (tmp_path / "examples.jpg").read_bytes() == photo
 
 
 @pytest.mark.parametrize("way", [{}, {"find": True}, {"unlike": True}, {"album": True}])

@@ -163,20 +163,26 @@ def register_command(
             entity = library.register(name, images, unlike=unlike, box=box, find=find, **rule)
     _report(entity, there)
     if find:
-        sheet = _free_name(library.exemplars(entity.name))
+        sheet = _free_name(library)
         say(f"to look at what was cut out: {command_of('exemplars', entity.name, f'--sheet {sheet}')}")
 
 
-def _free_name(exemplars: Sequence[Exemplar]) -> str:
+def _free_name(library: Library) -> str:
     """A name for a sheet that is not the file of an example."""
     names = itertools.chain(["examples.jpg"], (f"examples-{number}.jpg" for number in itertools.count(2)))
-    return next(name for name in names if not _is_source(Path(name), exemplars))
+    return next(name for name in names if _shown_by(library, Path(name)) is None)
 
 
-def _is_source(path: Path, exemplars: Sequence[Exemplar]) -> bool:
-    """Whether a path is the file of one of the examples, as far as their names tell it from here."""
-    sources = {exemplar.source.rpartition(" [")[0] or exemplar.source for exemplar in exemplars}
-    return any(_is_same(path, Path(source)) for source in sources)
+def _shown_by(library: Library, path: Path) -> str | None:
+    """The entity of which a file is an example, as far as the names of examples tell it from here."""
+    if not path.exists():
+        return None
+    for entity in library.entities():
+        for exemplar in library.exemplars(entity.name):
+            whole = exemplar.source.rpartition(" [")[0]  # of a part
+            if _is_same(path, Path(exemplar.source)) or (whole and _is_same(path, Path(whole))):
+                return entity.name
+    return None
 
 
 def _is_same(path: Path, other: Path) -> bool:
@@ -286,9 +292,9 @@ def exemplars_command(
         from panorama.picture_files import check_picture  # loads OpenCV, which other commands do without
 
         check_picture(Path(sheet), uris_of(library))
-        if _is_source(Path(sheet), library.exemplars(name)):
+        if (shown := _shown_by(library, Path(sheet))) is not None:
             raise click.UsageError(
-                f"{sheet} is the file of an example of {name}, which a sheet would replace; name another file"
+                f"{sheet} is the file of an example of {shown}, which a sheet would replace; name another"
             )
     known = {e.exemplar_id: e for e in library.exemplars(name)}
     for number in remove:

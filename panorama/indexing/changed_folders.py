@@ -7,7 +7,8 @@ picture still holds for that picture: camera traps take many that are empty, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.crops import cut, decode_picture, shrunk
-from panorama.errors import BadImage, PanoramaError, UnknownEntity
+from panorama.errors import BadImage, PanoramaError
 from panorama.frames import PICTURES_PER_SECOND
 from panorama.lines import counted
-from panorama.store import KnownFile, MovedPlace, Recorded, Reviewed, Store
+from panorama.store import KnownFile, MovedPicture, Recorded, Shown, Store
 from panorama.store.catalog.picture_offsets import are_known, offsets_of
 from panorama.video import FileMark, open_video
 
@@ -29,35 +30,23 @@ SAME_LEVELS = 4.0
 both were compressed, an example of a crop twice.
 """
 
+SAME_CORRELATION = 0.9
+"""And if its brightness goes along with the example's: in dark pictures all differs by a few levels."""
+
 SAME_PIXELS = 2
 """By so much the sides of a part and of its example may differ: boxes are rounded."""
 
 
 @dataclass(frozen=True, slots=True)
-class Awaited:
-    """An answer about a place in a picture, until the picture is found again.
-
-    Attributes:
-        name: of the picture; None if it is not known.
-        place: of the answer, in the folder as it was.
-        example: file of the picture that was made from it.
-    """
-
-    name: str | None
-    place: Reviewed
-    example: Path
-
-
-@dataclass(frozen=True, slots=True)
 class Moved:
-    """The answers about a folder, for how it is now.
+    """The pictures of a folder about which there are answers, for how the folder is now.
 
     Attributes:
-        places: those whose pictures were found again.
-        lost: number of the others.
+        pictures: those that were found again.
+        lost: number of answers about the others.
     """
 
-    places: tuple[MovedPlace, ...] = ()
+    pictures: tuple[MovedPicture, ...] = ()
     lost: int = 0
 
 
@@ -68,67 +57,78 @@ def former_names(store: Store, known: KnownFile) -> Sequence[str | None]:
     return []
 
 
-def awaited(store: Store, known: KnownFile, names: Sequence[str | None]) -> tuple[Awaited, ...]:
-    """The answers about a folder as it was.
+def places_of(names: Sequence[str | None]) -> dict[str, tuple[int, float]]:
+    """Frame and seconds of a folder's pictures, by name.
 
     Args:
-        names: see `former_names`.
+        names: by number, see `former_names`.
     """
-    places = store.reviewed(known.content_hash)
-    examples: dict[int, Path] = {}
-    for entity in {place.entity for place in places}:
-        with suppress(UnknownEntity):  # dropped meanwhile
-            examples |= {exemplar.exemplar_id: exemplar.picture for exemplar in store.exemplars(entity)}
-    numbers = [round(place.seconds * PICTURES_PER_SECOND) for place in places]
-    return tuple(
-        Awaited(names[number] if number < len(names) else None, place, examples[place.exemplar_id])
-        for place, number in zip(places, numbers, strict=True)
-        if place.exemplar_id in examples  # not removed meanwhile
-    )
+    there = [(number, name) for number, name in enumerate(names) if name is not None]
+    return {name: (frame, number / PICTURES_PER_SECOND) for frame, (number, name) in enumerate(there)}
 
 
-def moved(folder: Path, waiting: Iterable[Awaited], now: Mapping[str, tuple[int, int, float]]) -> Moved:
-    """Where the pictures of some answers are now, if these still show what was said to be there.
+def moved(store: Store, was: KnownFile, folder: Path, now: Mapping[str, tuple[int, float]]) -> Moved:
+    """The pictures about which there were answers, if they still show what was said to be there.
 
     Args:
-        now: frame, pts and seconds of pictures, by name.
+        was: the folder before.
+        now: frame and seconds of its pictures, by name.
     """
-    found: list[MovedPlace] = []
-    several = list(waiting)
+    about: dict[int, list[Shown]] = defaultdict(list)
+    for answer in store.shown(was.content_hash):
+        about[answer.frame].append(answer)
+    names = former_names(store, was) if about else []
+    found: list[MovedPicture] = []
     with suppress(PanoramaError):  # what cannot be read again is lost
-        for one, frame, seconds, rgb in _pictures(folder, several, now):
-            if _shows(rgb, one):
-                found.append(MovedPlace(one.place.exemplar_id, one.place.frame, frame, seconds))
-    return Moved(tuple(found), len(several) - len(found))
+        for frame, name, rgb in _pictures(folder, about, names, now):
+            if all(_shows(rgb, answer) for answer in about[frame]):
+                found.append(MovedPicture(frame, *now[name]))
+    again = {picture.was for picture in found}
+    return Moved(tuple(found), sum(len(answers) for frame, answers in about.items() if frame not in again))
 
 
 def _pictures(
-    folder: Path, waiting: Iterable[Awaited], now: Mapping[str, tuple[int, int, float]]
-) -> Iterator[tuple[Awaited, int, float, NDArray[np.uint8]]]:
-    """Each answer whose picture is there, with the frame that this is now: number, seconds, (H, W, 3) RGB."""
-    there = [(now[one.name], one) for one in waiting if one.name is not None and one.name in now]
+    folder: Path,
+    about: Mapping[int, Sequence[Shown]],
+    names: Sequence[str | None],
+    now: Mapping[str, tuple[int, float]],
+) -> Iterator[tuple[int, str, NDArray[np.uint8]]]:
+    """The pictures that are there: frame before, name, (H, W, 3) RGB as in the frame."""
+    numbers = {frame: round(answers[0].seconds * PICTURES_PER_SECOND) for frame, answers in about.items()}
+    named = {frame: names[number] for frame, number in numbers.items() if number < len(names)}
+    there = {frame: name for frame, name in named.items() if name is not None and name in now}
     if not there:
         return
     with open_video(folder) as reader:
-        for (frame, pts, seconds), one in there:
-            # By its pts: numbers of frames do not count pictures that cannot be read, as the scan does.
-            found = next(reader.frames_from(pts), None)
+        # By name: since the folder was decoded, pictures may have been deleted, which changes the numbers.
+        pts_of = {name: pts for pts, name in enumerate(reader.pictures)}
+        for frame, name in there.items():
+            pts = pts_of.get(name)
+            found = None if pts is None else next(reader.frames_from(pts), None)
             if found is not None and found.pts == pts:
-                yield one, frame, seconds, found.rgb()
+                yield frame, name, found.rgb()
 
 
-def _shows(rgb: NDArray[np.uint8], one: Awaited) -> bool:
+def _shows(rgb: NDArray[np.uint8], answer: Shown) -> bool:
     """Whether a frame shows at an answer's box what its example shows."""
     try:
-        example = decode_picture(one.example.read_bytes())
+        example = decode_picture(answer.picture.read_bytes())
     except (OSError, BadImage):
         return False
-    part = shrunk(cut(rgb, np.array(one.place.box_xyxy, np.float32)))
+    part = shrunk(cut(rgb, np.array(answer.box_xyxy, np.float32)))
     height, width = example.shape[:2]
     if max(abs(part.shape[0] - height), abs(part.shape[1] - width)) > SAME_PIXELS:
         return False
-    same_size = cv2.resize(part, (width, height), interpolation=cv2.INTER_AREA)
-    return float(cv2.absdiff(np.asarray(same_size, np.uint8), example).mean()) <= SAME_LEVELS
+    same_size = np.asarray(cv2.resize(part, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
+    differs = float(cv2.absdiff(same_size, example).mean())
+    return differs <= SAME_LEVELS and _correlation(same_size, example) >= SAME_CORRELATION
+
+
+def _correlation(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> float:
+    """Of the brightness of two pictures (H, W, 3)."""
+    a, b = (cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float64).ravel() for rgb in (one, other))
+    a, b = a - a.mean(), b - b.mean()
+    return float(a @ b / max(np.sqrt((a @ a) * (b @ b)), 1e-9))
 
 
 def lost_places(lost: Mapping[str, int]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from panorama.cameras.naming import BY_HAND
 from panorama.errors import VideoError
-from panorama.indexing.changed_folders import Awaited, LostTime, awaited, former_names, time_now
+from panorama.indexing.changed_folders import LostTime, former_names, time_now
 from panorama.indexing.outcomes import (
     KNOWN_CONTENT,
     NOT_BEGUN,
@@ -54,6 +54,7 @@ class Ticket:
         number: its place among the found files, from 0.
         mark: what the file system said of it before it was hashed.
         row: its row for the catalog, still without the facts that decoding finds.
+        was: what the library knew of a folder of pictures that holds others now (`VideoRow.was`); else None.
         started: when work on it began, by `time.perf_counter`.
     """
 
@@ -61,6 +62,7 @@ class Ticket:
     video: FoundVideo
     mark: FileMark
     row: VideoRow
+    was: KnownFile | None
     started: float
 
     def check_same(self, is_decoded: bool, wait: Callable[[], None] = lambda: None) -> None:
@@ -112,7 +114,6 @@ class Intake:
         elsewhere: files to examine again, since `begin`.
         later: files, with their numbers, by the indexer that is responsible if it is not the one at work.
         by_hand: by name, the recording times set by hand of videos whose files now hold something else.
-        awaited: by content, the answers about pictures of a folder that had another content before.
     """
 
     def __init__(
@@ -135,7 +136,6 @@ class Intake:
         self.elsewhere: list[Elsewhere] = []
         self.later: dict[Indexer, list[tuple[int, FoundVideo]]] = {}
         self.by_hand: dict[str, LostTime] = {}
-        self.awaited: dict[str, tuple[Awaited, ...]] = {}
         self.by(indexer)
 
     def by(self, indexer: Indexer) -> None:
@@ -192,7 +192,7 @@ class Intake:
             row = self._going_on(row, mark, known)
         if (other := self._other(self._store.known_content(row.content_hash))) is not None:
             return other
-        return self._claimed(Ticket(number, video, mark, row, started))
+        return self._claimed(Ticket(number, video, mark, row, known if row.was else None, started))
 
     def _claimed(self, ticket: Ticket) -> Job | Copy | Elsewhere:
         """Claim the content of a file and open the file, unless its content is being indexed or is there."""
@@ -278,23 +278,21 @@ class Intake:
         """The row of a file whose content has changed.
 
         If it only grew, the row says which content it continues, so that its recording time and reviewed
-        answers stay valid. If it holds something else, a time set by hand goes to `by_hand`, and answers
-        about pictures of a folder go to `awaited`.
+        answers stay valid. If it holds something else, a time set by hand goes to `by_hand`.
         """
         times = [row.recorded for row in self._store.recorded([known.name])]
         times = [recorded for recorded in times if recorded.time_from is not None]
+        # Answers about pictures may still come while the folder is decoded.
+        other = replace(row, was=known.content_hash) if known.names_pictures and mark.is_folder else row
         if not times and not self._store.reviewed(known.content_hash):
-            return row  # nothing to keep: save reading the file once more
+            return other  # nothing to keep: save reading the file once more
         if goes_on(mark, known.size, known.content_hash, self._wait):
             return replace(row, continues=known.content_hash)
         names = former_names(self._store, known)
         for recorded in times:
             if recorded.time_from == BY_HAND:
                 self.by_hand[known.name] = time_now(recorded, names, mark)
-        if waiting := awaited(self._store, known, names) if known.names_pictures else ():
-            self.awaited[row.content_hash] = waiting
-            return replace(row, was=known.content_hash)
-        return row
+        return other
 
     def _other(self, known: KnownFile | None) -> Indexer | None:
         """The indexer for a content that must be indexed again; None if it is the one at work or none."""

@@ -26,7 +26,7 @@ class SegmentRows:
         pictures: for a folder of pictures, its file names, indexed by pts.
 
     Attributes:
-        at: frame, pts and seconds of each picture of a folder, by its name.
+        at: frame and seconds of each picture of a folder, by its name.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class SegmentRows:
     ) -> None:
         self._writer = writer
         self._pictures = pictures
-        self.at: dict[str, tuple[int, int, float]] = {}
+        self.at: dict[str, tuple[int, float]] = {}
         self._model_hash = model_hash
         self._progress = progress
         self._frames: list[FrameRow] = []
@@ -70,7 +70,7 @@ class SegmentRows:
         if self._pictures:
             names = [self._pictures[number] for number in pts]
             self._writer.add_pictures(np.array(index), names)
-            self.at.update(zip(names, zip(index, pts, seconds, strict=True), strict=True))
+            self.at.update(zip(names, zip(index, seconds, strict=True), strict=True))
 
     def _write_crops(self, numbers: NDArray[np.int64]) -> None:
         views = [view for track in self._tracks for view in track.views]

@@ -10,7 +10,7 @@ from functools import partial
 
 from panorama import waits
 from panorama.errors import PanoramaError, VideoError
-from panorama.indexing.changed_folders import LostTime, lost_places, moved
+from panorama.indexing.changed_folders import LostTime, former_names, lost_places, moved, places_of
 from panorama.indexing.intake import Copy, Elsewhere, Intake, Ticket
 from panorama.indexing.outcomes import (
     FAILED,
@@ -251,7 +251,10 @@ class _Run:
     def _attach(self, copy: Copy) -> FileOutcome | None:
         """Add the file of a copy to the library; None if it must be examined again."""
         ticket, path = copy.ticket, str(copy.ticket.video.path)
-        name = self._store.attach_video(ticket.row, copy.settings_hash)
+        row = ticket.row
+        if ticket.was is not None and (known := self._store.known_content(row.content_hash)) is not None:
+            row = self._with_moved(ticket, places_of(former_names(self._store, known)))
+        name = self._store.attach_video(row, copy.settings_hash)
         if name is None and copy.held:
             # The only file with this content has changed meanwhile, for example one before it in the line.
             self._intake.elsewhere.append(Elsewhere(ticket.number, ticket.video, ticket.row.content_hash))
@@ -311,7 +314,7 @@ class _Run:
             return
         self._hooks.on_progress(progress.copy())
         row = replace(
-            self._with_moved(ticket),
+            self._with_moved(ticket, {} if self._rows is None else self._rows.at),
             width=job.reader.info.width,
             height=job.reader.info.height,
             duration=progress.end_seconds,
@@ -340,14 +343,17 @@ class _Run:
             self._publisher.add(Finished(self._writer, row, outcome))
             self._writer, self._rows = None, None
 
-    def _with_moved(self, ticket: Ticket) -> VideoRow:
-        """The row with what was said of pictures that a folder had before and has still."""
-        waiting = self._intake.awaited.get(ticket.row.content_hash, ())
-        if not waiting or self._rows is None:
+    def _with_moved(self, ticket: Ticket, now: Mapping[str, tuple[int, float]]) -> VideoRow:
+        """The row with the pictures that a folder had before and has still.
+
+        Args:
+            now: frame and seconds of its pictures, by name.
+        """
+        if ticket.was is None:
             return ticket.row
-        found = moved(ticket.video.path, waiting, self._rows.at)
-        self.lost_places[ticket.row.name] = found.lost
-        return replace(ticket.row, moved=found.places)
+        found = moved(self._store, ticket.was, ticket.video.path, now)
+        self.lost_places[ticket.was.name] = found.lost
+        return replace(ticket.row, moved=found.pictures)
 
     def _since(self, ticket: Ticket) -> float:
         """Seconds spent on a file, since its work began or the previous file was settled, if later."""

@@ -8,10 +8,11 @@ from enum import Enum, auto
 _SEQUENCES = frozenset({b"avis", b"msf1", b"hevc", b"hevx"})
 """Brands of AVIF and HEIC files that begin with a sequence of pictures."""
 
-_REDUCED = 1
-"""The bit of TIFF's NewSubfileType that marks a smaller copy of another picture, as a thumbnail."""
+_OF_ANOTHER = 1 | 4
+"""The bits of TIFF's NewSubfileType for a smaller copy of another picture, a thumbnail, and for its mask."""
 
 _NEW_SUBFILE_TYPE = 254
+_SHORT = 3
 _MOST_PAGES = 64
 
 
@@ -66,7 +67,7 @@ def _several_in_gif(data: bytes) -> bool:
 
 
 def _several_in_tiff(data: bytes) -> bool:
-    """Whether a TIFF contains a second picture that is no smaller copy of another one."""
+    """Whether a TIFF contains a second picture that is neither a smaller copy of another one nor its mask."""
     order = "<" if data[:2] == b"II" else ">"
     try:
         (place,) = struct.unpack_from(f"{order}I", data, 4)
@@ -74,9 +75,12 @@ def _several_in_tiff(data: bytes) -> bool:
             if not place:
                 return False
             (count,) = struct.unpack_from(f"{order}H", data, place)
-            entries = [struct.unpack_from(f"{order}HHII", data, place + 2 + 12 * i) for i in range(count)]
-            (kind,) = [value for tag, _, _, value in entries if tag == _NEW_SUBFILE_TYPE][:1] or [0]
-            if page and not kind & _REDUCED:
+            kind = 0
+            for entry in range(place + 2, place + 2 + 12 * count, 12):
+                tag, width = struct.unpack_from(f"{order}HH", data, entry)
+                if tag == _NEW_SUBFILE_TYPE:
+                    (kind,) = struct.unpack_from(f"{order}{'H' if width == _SHORT else 'I'}", data, entry + 8)
+            if page and not kind & _OF_ANOTHER:
                 return True
             (place,) = struct.unpack_from(f"{order}I", data, place + 2 + 12 * count)
     except struct.error:  # cut off

@@ -295,6 +295,11 @@ class Store:
         with self._place.catalog.read() as tx:
             return seen.reviewed(tx, content_hash)
 
+    def shown(self, content_hash: str) -> list[seen.Shown]:
+        """The answers of users about a video's content with what they show, in order of their time."""
+        with self._place.catalog.read() as tx:
+            return seen.shown(tx, self.path, content_hash)
+
     def rename_entity(self, entity: str, new: str) -> None:
         """Give an entity another name."""
         album.rename_entity(self._changing, entity, new)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import index
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from panorama.store.catalog.album_views import exemplar_of, remove_it
 from panorama.store.catalog.database import Transaction
 from panorama.store.catalog.decoded import Column
+from panorama.store.files.own_names import picture_file
 
 # REPLACE gives a repeated answer a new row, after all others: rows are in the order of the answers.
 _PUT = """
@@ -33,7 +35,7 @@ WHERE content_hash = :before AND exemplar_id = :exemplar AND frame = :was
 """
 _FORGET = "DELETE FROM seen WHERE exemplar_id = :exemplar"
 _OF_CONTENT = """
-SELECT s.frame, s.time, s.x1, s.y1, s.x2, s.y2, s.exemplar_id, e.name, x.negative
+SELECT s.frame, s.time, s.x1, s.y1, s.x2, s.y2, s.exemplar_id, e.name, x.negative, x.picture
 FROM seen s JOIN exemplars x ON x.exemplar_id = s.exemplar_id JOIN entities e ON e.entity_id = x.entity_id
 WHERE s.content_hash = :content_hash ORDER BY s.time, s.exemplar_id
 """
@@ -86,16 +88,29 @@ class Reviewed:
 
 
 @dataclass(frozen=True, slots=True)
-class MovedPlace:
-    """An answer about a picture of a folder that has changed, and where that picture is now.
+class Shown:
+    """An answer of a user, and what its place shows.
 
     Attributes:
-        exemplar_id: as in `Reviewed`.
+        frame, seconds, box_xyxy: as in `SeenAt`.
+        picture: file of the picture that was made from it.
+    """
+
+    frame: int
+    seconds: float
+    box_xyxy: Box
+    picture: Path
+
+
+@dataclass(frozen=True, slots=True)
+class MovedPicture:
+    """A picture of a folder that has changed, about which there are answers.
+
+    Attributes:
         was: its frame before.
         frame, seconds: now.
     """
 
-    exemplar_id: int
     was: int
     frame: int
     seconds: float
@@ -217,20 +232,20 @@ def go_on(tx: Transaction, continues: str, content_hash: str) -> None:
     tx.run(_GO_ON, continues=continues, content_hash=content_hash)
 
 
-def move(tx: Transaction, before: str, content_hash: str, moved: Sequence[MovedPlace]) -> None:
-    """Copy answers about a content to one in which their pictures have other numbers, in their order."""
-    now = {(place.exemplar_id, place.was): place for place in moved}
-    for row in tx.rows(_ANSWERED, before=before) if now else ():
-        place = now.get((row.exemplar_id, row.frame))
-        if place is not None:
+def move(tx: Transaction, before: str, content_hash: str, moved: Sequence[MovedPicture]) -> None:
+    """Copy all answers about some pictures of a content to one in which these have other numbers."""
+    now = {picture.was: picture for picture in moved}
+    for row in tx.rows(_ANSWERED, before=before) if now else ():  # in the order of the answers
+        picture = now.get(row.frame)
+        if picture is not None:
             tx.run(
                 _MOVE,
                 before=before,
                 content_hash=content_hash,
-                exemplar=place.exemplar_id,
-                was=place.was,
-                frame=place.frame,
-                time=place.seconds,
+                exemplar=row.exemplar_id,
+                was=picture.was,
+                frame=picture.frame,
+                time=picture.seconds,
             )
 
 
@@ -248,5 +263,21 @@ def reviewed(tx: Transaction, content_hash: str) -> list[Reviewed]:
     rows = tx.rows(_OF_CONTENT, content_hash=content_hash)
     return [
         Reviewed(row.exemplar_id, row.name, not row.negative, int(frame), seconds, (x1, y1, x2, y2))
+        for row, (frame, seconds, x1, y1, x2, y2) in zip(rows, _read(tx, rows), strict=True)
+    ]
+
+
+def shown(tx: Transaction, root: Path, content_hash: str) -> list[Shown]:
+    """All answers about one video's content with what they show, in order of their time in the video.
+
+    Args:
+        root: folder of the library.
+
+    Raises:
+        LibraryDamaged: as in `live_places`, or a picture's name is none of the library's own.
+    """
+    rows = tx.rows(_OF_CONTENT, content_hash=content_hash)
+    return [
+        Shown(int(frame), seconds, (x1, y1, x2, y2), picture_file(root, row.picture))
         for row, (frame, seconds, x1, y1, x2, y2) in zip(rows, _read(tx, rows), strict=True)
     ]

@@ -43,7 +43,7 @@ class VideoRow:
         continues: content hash of the file's earlier contents if the file has only grown; the earlier time,
             camera and answers about places then still hold.
         was: content hash of a folder of pictures before some of them were deleted or came in between.
-        moved: answers about places in its pictures that hold for what it is now.
+        moved: those of its pictures that are still there, and about which there are answers.
         camera_from: the patterns that gave the camera, None if none did.
         picture_offsets: when each picture of a folder was taken, see `recorded.Recorded`.
     """
@@ -66,7 +66,7 @@ class VideoRow:
     content_sample: str | None = None
     continues: str | None = None
     was: str | None = None
-    moved: tuple[seen.MovedPlace, ...] = ()
+    moved: tuple[seen.MovedPicture, ...] = ()
     camera_from: str | None = None
     picture_offsets: bytes | None = None
 
