@@ -207,8 +207,8 @@ def test_in_the_dark_an_empty_picture_does_not_show_what_was_there(trap: Path) -
         noise = np.random.default_rng(number).normal(8, 0.7, (120, 160, 1))
         rgb = np.repeat(noise, 3, axis=2)
         if something:
-            rgb[40:72, 10:42] += 5
-            rgb[50:53, 20:23] = rgb[50:53, 30:33] = 120
+            rgb[48:66, 16:36] += 5
+            rgb[52:54, 20:22] = rgb[52:54, 30:32] = 120
         write_picture(trap / f"IMG_{number:04d}.png", np.clip(rgb, 0, 255).astype(np.uint8))
 
     dark(5, something=True)
