@@ -13,7 +13,8 @@ from clips import write_taken
 from fakes import Thing, scene, write_picture
 
 import panorama
-from panorama.crops import encode_jpeg
+from panorama.crops import decode_picture, encode_jpeg
+from panorama.errors import UsageError
 from panorama.indexing.changed_folders import _shows, time_now
 from panorama.indexing.parcels import Parcel
 from panorama.indexing.rows import SegmentRows
@@ -116,6 +117,25 @@ def test_a_time_set_by_hand_is_told_for_the_picture_that_is_the_first_now(
     (folder / "a0.jpg").unlink()
     (told,) = (line for line in library.index(folder).warnings if "by hand" in line)
     assert told.endswith("clock dated --at '2026-03-20 08:01:00' --timezone UTC")
+
+
+def test_a_picture_that_is_named_is_the_one_that_is_read_though_the_folder_has_changed(
+    library: Library, trap: Path
+) -> None:
+    """Its number of before was taken, which is that of another picture now: an example of something else."""
+    (trap / "IMG_0001.png").unlink()
+    named = library.register_from_video("other", trap / "IMG_0007.png", None, (60, 40, 92, 72))
+    assert any("has changed since it was indexed" in line for line in named.warnings)
+    (example,) = library.exemplars("other")
+    assert example.source == f"{trap / 'IMG_0007.png'} [60,40,92,72]"
+    expected = scene(0, [Thing("red", 0, 1, left=60)])[40:72, 60:92]
+    assert float(cv2.absdiff(decode_picture(example.picture.read_bytes()), expected).mean()) < 4
+    library.register_from_video("by number", "trap", None, (10, 40, 42, 72), frame=5)
+    (example,) = library.exemplars("by number")
+    assert example.source == f"{trap / 'IMG_0005.png'} [10,40,42,72]"
+    (trap / "IMG_0007.png").unlink()
+    with pytest.raises(UsageError, match=r"IMG_0007\.png can be read in .* no longer"):
+        library.register_from_video("other", trap / "IMG_0007.png", None, (60, 40, 92, 72))
 
 
 def no_to(library: Library, picture: str) -> None:

@@ -11,8 +11,11 @@ from panorama.arguments import File
 from panorama.cameras.listed_pictures import frame_place, picture_place
 from panorama.cameras.listed_videos import file_of, names_of, uri_of
 from panorama.errors import UnknownVideo, UsageError
+from panorama.lines import composed
 from panorama.store import Store
 from panorama.video import open_video
+
+_PICTURE = "SELECT picture FROM frames WHERE video = ? AND frame = ?"
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -52,7 +55,25 @@ def named_frame(
     place = picture_place(given, listed, query) if frame is None else frame_place(given, frame, listed, query)
     if place is None:
         raise UsageError(NO_TIME)
-    return Path(uri_of(place.video, listed)), place.seconds
+    file = Path(uri_of(place.video, listed))
+    for (name,) in query(_PICTURE, [place.video, place.frame]):
+        if name is not None:
+            return file, _seconds_now(file, name)
+    return file, place.seconds
+
+
+def _seconds_now(folder: Path, name: str) -> float:
+    """The time of a picture in a folder as it is: since it was indexed, others may have gone or come.
+
+    Raises:
+        UsageError: it is not there any more.
+    """
+    with open_video(folder) as reader:
+        times = reader.times()
+        names = [composed(reader.pictures[pts]) for pts in times.pts.tolist()] if reader.pictures else []
+    if composed(name) not in names:
+        raise UsageError(f"{name} can be read in {folder} no longer; index the folder again")
+    return float(times.seconds[names.index(composed(name))])
 
 
 def _file_beside(library: Library, video: File) -> Path | None:
