@@ -222,7 +222,8 @@ def test_what_was_seen_may_be_named_with_its_picture(library):
     with pytest.raises(UsageError, match=f"no crop {crop} with the picture that was seen"):
         library.register_seen("bus", crop_ids=[f"{crop}:{other}"], skip_gone=True)
     assert "bus" not in [entity.name for entity in library.entities()]
-    (warning,) = library.register_seen("bus", track_ids=both, skip_gone=True).warnings
+    warning, small = library.register_seen("bus", track_ids=both, skip_gone=True).warnings
+    assert small.startswith("so small that other things may be accepted for it: a.mp4 at ")
     assert warning.startswith(f"skipped 1 of 2: no track {row.track_id} with the picture that was seen")
 
 
