@@ -19,7 +19,7 @@ from panorama.indexing.changed_folders import _shows, time_now
 from panorama.indexing.parcels import Parcel
 from panorama.indexing.rows import SegmentRows
 from panorama.library import Library
-from panorama.store import Shown
+from panorama.store import Reviewed
 from panorama.store.catalog.picture_offsets import stored_offsets
 from panorama.store.catalog.recorded import Recorded
 from panorama.video import FileMark, open_video
@@ -235,7 +235,7 @@ def test_in_the_dark_an_empty_picture_does_not_show_what_was_there(trap: Path) -
     box = (10.0, 40.0, 42.0, 72.0)
     example = trap.parent / "example.jpg"
     example.write_bytes(encode_jpeg(cv2.imread(str(trap / "IMG_0005.png"))[40:72, 10:42, ::-1].copy()))
-    answer = Shown(5, 1.0, box, example)
+    answer = Reviewed(1, "it", True, 5, 1.0, box, example)
     for there, shows in ((True, True), (False, False)):
         dark(5, something=there)
         with open_video(trap) as reader:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -111,7 +112,7 @@ def test_stretches_are_laid_where_most_of_the_answers_are() -> None:
     box = (0.0, 0.0, 1.0, 1.0)
 
     def at(*moments: float) -> list[Reviewed]:
-        return [Reviewed(1, "x", True, round(10 * t), t, box) for t in moments]
+        return [Reviewed(1, "x", True, round(10 * t), t, box, Path()) for t in moments]
 
     a, b = Path("a.mp4"), Path("b.mp4")
     said = {a: at(2.0, 30.0, 31.0, 90.0), b: at(5.0, 4.0, 6.5)}
@@ -167,12 +168,18 @@ def test_an_answer_is_told_otherwise_where_the_entity_is_not_accepted_at_its_pla
     library.rename("red thing", name)
     library.register_seen(name, track_ids=[track_at(library, 1)])
     (said,) = library.reviewed(tmp_path / "films" / "a.mp4")
-    here = Reviewed(said.exemplar_id, "red thing", True, said.frame, said.seconds, said.box_xyxy)
+    here = Reviewed(
+        said.exemplar_id, "red thing", True, said.frame, said.seconds, said.box_xyxy, said.picture
+    )
     x1, y1, x2, y2 = said.box_xyxy
     aside = x1 + 2 * (x2 - x1), y1 + 2 * (y2 - y1), x2 + 2 * (x2 - x1), y2 + 2 * (y2 - y1)
-    denied = Reviewed(said.exemplar_id, "red thing", False, said.frame, said.seconds, said.box_xyxy)
-    elsewhere = Reviewed(said.exemplar_id, "red thing", True, said.frame, said.seconds, aside)
-    never = Reviewed(said.exemplar_id, "red thing", True, said.frame + 18, said.seconds, said.box_xyxy)
+    denied = Reviewed(
+        said.exemplar_id, "red thing", False, said.frame, said.seconds, said.box_xyxy, said.picture
+    )
+    elsewhere = replace(here, box_xyxy=aside)
+    never = Reviewed(
+        said.exemplar_id, "red thing", True, said.frame + 18, said.seconds, said.box_xyxy, said.picture
+    )
     with Store.open(library.path) as store:
         asked = Answering(store, lambda: library.embedder)
 

@@ -45,9 +45,8 @@ def library_folder(path: str | Path | None = None) -> Path:
     except PermissionError:
         pass
     except OSError as exc:
-        if exc.errno == errno.ENAMETOOLONG:
-            raise UsageError(f"no folder can be called {where}: the name is too long; name another") from exc
-        raise LibraryNotFound(f"no library can be at {where}: {exc.strerror}; name another folder") from exc
+        error = UsageError if exc.errno == errno.ENAMETOOLONG else LibraryNotFound
+        raise error(f"no library can be at {where}: {exc.strerror}; name another folder") from exc
     if count > LONGEST_BYTES:
         raise UsageError(
             f"the library {str(where)!r} has a path of {count} bytes; choose a folder of at most"

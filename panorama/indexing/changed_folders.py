@@ -21,7 +21,7 @@ from panorama.crops import cut, decode_picture, shrunk
 from panorama.errors import BadImage, PanoramaError
 from panorama.frames import PICTURES_PER_SECOND
 from panorama.lines import counted
-from panorama.store import KnownFile, MovedPicture, Recorded, Shown, Store
+from panorama.store import KnownFile, MovedPicture, Recorded, Reviewed, Store
 from panorama.store.catalog.picture_offsets import are_known, offsets_of
 from panorama.video import FileMark, open_video
 
@@ -74,8 +74,8 @@ def moved(store: Store, was: KnownFile, folder: Path, now: Mapping[str, tuple[in
         was: the folder before.
         now: frame and seconds of its pictures, by name.
     """
-    about: dict[int, list[Shown]] = defaultdict(list)
-    for answer in store.shown(was.content_hash):
+    about: dict[int, list[Reviewed]] = defaultdict(list)
+    for answer in store.reviewed(was.content_hash):
         about[answer.frame].append(answer)
     names = former_names(store, was) if about else []
     found: list[MovedPicture] = []
@@ -89,7 +89,7 @@ def moved(store: Store, was: KnownFile, folder: Path, now: Mapping[str, tuple[in
 
 def _pictures(
     folder: Path,
-    about: Mapping[int, Sequence[Shown]],
+    about: Mapping[int, Sequence[Reviewed]],
     names: Sequence[str | None],
     now: Mapping[str, tuple[int, float]],
 ) -> Iterator[tuple[int, str, NDArray[np.uint8]]]:
@@ -109,7 +109,7 @@ def _pictures(
                 yield frame, name, found.rgb()
 
 
-def _shows(rgb: NDArray[np.uint8], answer: Shown) -> bool:
+def _shows(rgb: NDArray[np.uint8], answer: Reviewed) -> bool:
     """Whether a frame shows at an answer's box what its example shows."""
     try:
         example = decode_picture(answer.picture.read_bytes())

@@ -4,7 +4,7 @@ from panorama.store.catalog.album import Exemplar, NewExemplar, check_name
 from panorama.store.catalog.album_views import Album
 from panorama.store.catalog.database import lacks_room
 from panorama.store.catalog.recorded import Recorded, RecordedRow
-from panorama.store.catalog.seen import MovedPicture, Reviewed, SeenAt, Shown
+from panorama.store.catalog.seen import MovedPicture, Reviewed, SeenAt
 from panorama.store.catalog.settings import AuditRow, Change, ModelRow
 from panorama.store.catalog.videos import KnownFile, VideoRow
 from panorama.store.catalog.zones import EVERY_CAMERA, Zone
@@ -48,7 +48,6 @@ __all__ = [
     "Reviewed",
     "SeenAt",
     "SegmentWriter",
-    "Shown",
     "Snapshot",
     "Store",
     "Swept",

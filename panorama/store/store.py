@@ -293,12 +293,7 @@ class Store:
     def reviewed(self, content_hash: str) -> list[seen.Reviewed]:
         """The answers of users about a video's content, in order of their time in the video."""
         with self._place.catalog.read() as tx:
-            return seen.reviewed(tx, content_hash)
-
-    def shown(self, content_hash: str) -> list[seen.Shown]:
-        """The answers of users about a video's content with what they show, in order of their time."""
-        with self._place.catalog.read() as tx:
-            return seen.shown(tx, self.path, content_hash)
+            return seen.reviewed(tx, self.path, content_hash)
 
     def rename_entity(self, entity: str, new: str) -> None:
         """Give an entity another name."""

@@ -77,25 +77,12 @@ class Reviewed:
         entity: name of the entity.
         right: whether the place shows the entity.
         frame, seconds, box_xyxy: as in `SeenAt`.
+        picture: file of the picture that was made from it.
     """
 
     exemplar_id: int
     entity: str
     right: bool
-    frame: int
-    seconds: float
-    box_xyxy: Box
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """An answer of a user, and what its place shows.
-
-    Attributes:
-        frame, seconds, box_xyxy: as in `SeenAt`.
-        picture: file of the picture that was made from it.
-    """
-
     frame: int
     seconds: float
     box_xyxy: Box
@@ -254,21 +241,8 @@ def forget(tx: Transaction, exemplar: int) -> None:
     tx.run(_FORGET, exemplar=exemplar)
 
 
-def reviewed(tx: Transaction, content_hash: str) -> list[Reviewed]:
+def reviewed(tx: Transaction, root: Path, content_hash: str) -> list[Reviewed]:
     """All answers about one video's content, in order of their time in the video.
-
-    Raises:
-        LibraryDamaged: as in `live_places`.
-    """
-    rows = tx.rows(_OF_CONTENT, content_hash=content_hash)
-    return [
-        Reviewed(row.exemplar_id, row.name, not row.negative, int(frame), seconds, (x1, y1, x2, y2))
-        for row, (frame, seconds, x1, y1, x2, y2) in zip(rows, _read(tx, rows), strict=True)
-    ]
-
-
-def shown(tx: Transaction, root: Path, content_hash: str) -> list[Shown]:
-    """All answers about one video's content with what they show, in order of their time in the video.
 
     Args:
         root: folder of the library.
@@ -278,6 +252,14 @@ def shown(tx: Transaction, root: Path, content_hash: str) -> list[Shown]:
     """
     rows = tx.rows(_OF_CONTENT, content_hash=content_hash)
     return [
-        Shown(int(frame), seconds, (x1, y1, x2, y2), picture_file(root, row.picture))
+        Reviewed(
+            row.exemplar_id,
+            row.name,
+            not row.negative,
+            int(frame),
+            seconds,
+            (x1, y1, x2, y2),
+            picture_file(root, row.picture),
+        )
         for row, (frame, seconds, x1, y1, x2, y2) in zip(rows, _read(tx, rows), strict=True)
     ]
