@@ -288,10 +288,9 @@ class Intake:
             return other  # nothing to keep: save reading the file once more
         if goes_on(mark, known.size, known.content_hash, self._wait):
             return replace(row, continues=known.content_hash)
-        names = former_names(self._store, known)
         for recorded in times:
             if recorded.time_from == BY_HAND:
-                self.by_hand[known.name] = time_now(recorded, names, mark)
+                self.by_hand[known.name] = time_now(recorded, former_names(self._store, known), mark)
         return other
 
     def _other(self, known: KnownFile | None) -> Indexer | None:
