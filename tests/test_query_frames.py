@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import duckdb
 import pytest
@@ -425,7 +426,7 @@ def test_any_nesting_of_conditions_agrees_with_the_definition(engine: Engine, se
 
 
 HALF = "random() < 0.5"
-"""Of 12 draws of 125 rows or more, between 0.4 and 0.6 hold, but for once in a hundred million times."""
+"""Of 1,500 rows or more, between 0.4 and 0.6 hold, but for once in a hundred million million times."""
 
 
 @pytest.mark.parametrize(
@@ -447,8 +448,11 @@ def test_chance_decides_row_by_row_and_once(engine: Engine, condition: str) -> N
     every = engine.query(sql.replace("random()", "0.25" if "NOT random" not in sql else "0")).fetchall()
     drawn = [engine.query(sql).fetchall() for _ in range(12)]
     assert 0.4 < sum(map(len, drawn)) / (12 * len(every)) < 0.6
-    places = {(row["video"], row["track_id"]) for row in every}
-    assert all({(row["video"], row["track_id"]) for row in rows} == places for rows in drawn)
+    whole = Counter((row["video"], row["track_id"]) for row in every)
+    drawn_of = [Counter((row["video"], row["track_id"]) for row in rows) for rows in drawn]
+    in_part = [0 < counts[place] < whole[place] for counts in drawn_of for place in whole]
+    # the shortest track has 10 rows: all or none of them are drawn twice in 1,024 times
+    assert min(whole.values()) >= 10 and sum(in_part) > 0.9 * len(in_part)
     assert len(engine.query(f"{sql} LIMIT 9").fetchall()) == 9
 
 
