@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from query_samples import (
     TRACKS,
     VIDEOS,
     FakeMatcher,
+    Track,
     make_engine,
     make_library,
     rounded,
@@ -68,7 +70,8 @@ def spans(engine: Engine, sql: str) -> list[tuple[float, float, str | None]]:
             [(1.8, 4.3, "blue-van"), (1.8, 4.3, "red-van")],
         ),
         ("(entity = 'red-van' AND frame = 70) AND entity = 'blue-van'", []),
-        ("entity = 'red-van' AND frame = 10 AND entity = 'blue-van'", [(1.8, 4.3, "red-van")]),
+        ("entity = 'red-van' AND frame = 10 AND entity = 'blue-van'", []),
+        ("entity = 'red-van' AND frame = 18 AND entity = 'blue-van'", [(1.8, 4.3, "red-van")]),
         (
             "entity = 'red-van' AND NOT entity = 'blue-van'",
             [(0.8, 1.8, "red-van"), (4.3, 4.8, "red-van"), (6.8, 8.8, "red-van")],
@@ -335,6 +338,19 @@ def test_any_formula_of_moments_agrees_with_the_definition_at_every_instant(
             assert found == shown, (formula_sql(formula), video, t)
             assert bool(here) == holds, (formula_sql(formula), video, t)
             assert len(found) == len([r for r in here if r["entity"] is not None]), "one moment at a time"
+    for row in rows:
+        if row["track_id"] is not None:
+            track = next(t for t in TRACKS if t.track_id == row["track_id"])
+            assert row["score"] == pytest.approx(track.scores[row["entity"]])
+            assert row["start_time"] <= row["frame"] / FPS < row["end_time"]
+            assert [row[side] for side in ("x1", "y1", "x2", "y2")] == pytest.approx(track.box(row["frame"]))
+        elif row["entity"] is not None:
+            assert not [t for t in TRACKS if row["entity"] in t.scores and overlaps(t, row)]
+
+
+def overlaps(track: Track, row: Any) -> bool:
+    in_video = (row["video"], track.segment) in {(video, segment) for video, _, segment, _ in VIDEOS}
+    return in_video and track.start / FPS < row["end_time"] and row["start_time"] < track.end / FPS
 
 
 @pytest.mark.parametrize("target", ["moments", "tracks"])

@@ -188,8 +188,16 @@ class Branch:
     def every_seen(self) -> tuple[Seen, ...]:
         """All things to look for, including those in its chains."""
         chains = (*self.sequences, *self.unsequenced)
-        sides = (branch for chain in chains for side in chain.sides for branch in side)
-        return (*self.seen, *self.unseen, *(item for branch in sides for item in branch.every_seen()))
+        return (*self.seen, *self.unseen, *(item for chain in chains for item in chain.every_seen()))
+
+    def every_cut(self) -> tuple[Seen, ...]:
+        """The things looked for, also in its chains, whose moments may be cut by what else it asks."""
+        chains = (*self.sequences, *self.unsequenced)
+        inner = tuple(branch for chain in chains for side in chain.sides for branch in side)
+        if len(self.seen) + len(self.unseen) + len(chains) > 1:
+            found = (item for chain in self.sequences for item in chain.every_seen())
+            return (*self.seen, *found, *(item for branch in inner for item in branch.every_cut()))
+        return tuple(item for branch in inner for item in branch.every_cut())
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +219,10 @@ class PlannedSequence:
     def lacks_last(self) -> bool:
         """Whether the last side must not occur, as in a NOT FOLLOWED BY b."""
         return self.kinds[-1].startswith("NOT ")
+
+    def every_seen(self) -> tuple[Seen, ...]:
+        """All things to look for in its sides."""
+        return tuple(item for side in self.sides for branch in side for item in branch.every_seen())
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +307,10 @@ class Query:
             for seen in branch.every_seen():
                 found.setdefault(seen)
         return tuple(found)
+
+    def may_cut(self, seen: Seen) -> bool:
+        """Whether moments of a thing looked for may be cut, so that a piece may lack their best view."""
+        return self.target == "moments" and any(seen in branch.every_cut() for branch in self.branches)
 
 
 Rule = Callable[[Query], Query]

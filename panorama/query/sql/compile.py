@@ -10,7 +10,7 @@ from functools import partial
 from panorama.query.handed.relations import SCHEMA
 from panorama.query.shorthands.clock_sql import with_clock, with_span
 from panorama.query.shorthands.plan import KEY, ORDER, OUTPUT, OVERLAP_TARGETS, Branch, Query, Seen
-from panorama.query.sql.moments_sql import SHAPE, moments_intervals, moments_of_branches
+from panorama.query.sql.moments_sql import COLUMNS, SHAPE, Tables, moments_intervals, moments_of_branches
 from panorama.query.sql.places_sql import every_place, follows_known, places_in
 from panorama.query.sql.space_sql import frame_by_frame, space_rows
 from panorama.query.sql.tracks_sql import (
@@ -53,18 +53,24 @@ def compile_query(query: Query) -> str:
     if any(frame_by_frame(query, item) for item in seen) and not follows_known(query):
         steps.append(Step(names.places, every_place(query, seen, names)))
     rows_of = {item: names.rows(j) for j, item in enumerate(seen)}
+    views_of = {item: names.views(j) for j, item in enumerate(seen) if query.may_cut(item)}
     for j, item in enumerate(seen):
         late = late_conditions(query, item)
         more = partial(_with_more, query, texts=[leaf.text for leaf in late])
         placed = space_rows(query, item, names.tracks(j), places_in(query), more, late)
         if query.target == "moments":
-            rows = moments_intervals(f"({placed})" if placed else names.tracks(j), item)
+            intervals = f"({placed})" if placed else names.tracks(j)
+            if item in views_of:
+                steps.append(Step(names.views(j), f"SELECT {COLUMNS} FROM {intervals}", kept=True))
+                intervals = names.views(j)
+            rows = moments_intervals(intervals, item)
         else:
             tracks = names.tracks(j)
             rows = f"SELECT {_ROWS[query.target]} FROM ({placed})" if placed else _rows(query, item, tracks)
         steps.append(Step(rows_of[item], rows))
     if query.target == "moments":
-        body = moments_of_branches(query.branches, rows_of, names.videos)
+        tables = Tables(rows_of, views_of, places_in(query), names.videos)
+        body = moments_of_branches(query.branches, tables)
     else:
         body = _pointwise(query, rows_of, names.videos)
     if any(leaf.by_chance for leaf in query.every_leaf()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from panorama.query.shorthands.clock_sql import with_alarms, with_order, with_span, within_alarms
 from panorama.query.shorthands.conditions import Leaf
@@ -28,6 +29,24 @@ _RELATIONS = {
     "DURING": "a.start_time >= b.start_time AND a.end_time <= b.end_time",
     "OVERLAPS": "a.start_time < b.end_time AND b.start_time < a.end_time",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Names of the tables that the moments of a shorthand are made of.
+
+    Attributes:
+        rows: of the moments of each thing looked for.
+        views: of the intervals that these were merged from, with the best view of each; of things whose
+            moments may be cut.
+        places: of the boxes of these intervals in every frame.
+        videos: of the videos that can hold an answer.
+    """
+
+    rows: Mapping[Seen, str]
+    views: Mapping[Seen, str]
+    places: str
+    videos: str
 
 
 def merged(source: str, gap_seconds: float) -> str:
@@ -106,17 +125,13 @@ def moments_intervals(tracks: str, seen: Seen) -> str:
     return _filtered(intervals, seen.finals)
 
 
-def moments_of_branches(branches: Sequence[Branch], rows: Mapping[Seen, str], videos: str) -> str:
+def moments_of_branches(branches: Sequence[Branch], tables: Tables) -> str:
     """Moments of all branches; a moment that several branches have becomes one.
 
     If several branches share a condition from one place in the statement, it is checked on their merged
     moments: the part of a moment in one branch may be shorter than the moment.
-
-    Args:
-        rows: name of the table of intervals of each thing looked for.
-        videos: name of the table of videos that can hold an answer.
     """
-    return _together([(_branch(branch, rows, videos), branch.where) for branch in branches])
+    return _together([(_branch(branch, tables), branch.where) for branch in branches])
 
 
 def _together(parts: Sequence[tuple[str, tuple[Leaf, ...]]]) -> str:
@@ -140,19 +155,22 @@ def _place(leaf: Leaf) -> tuple[int, int, str]:
     return leaf.start, leaf.stop, leaf.text
 
 
-def _branch(branch: Branch, rows: Mapping[Seen, str], videos: str) -> str:
+def _branch(branch: Branch, tables: Tables) -> str:
     """Moments of one branch, before its conditions on rows are checked."""
-    present = [rows[item] for item in branch.seen]
-    absent = [rows[item] for item in branch.unseen]
+    present = {tables.rows[item]: [item] for item in branch.seen}
+    absent = [tables.rows[item] for item in branch.unseen]
     steps: list[str] = []
-    for group, chains in ((present, branch.sequences), (absent, branch.unsequenced)):
-        for chain in chains:
-            group.append(f"_sequence{len(steps)}")
-            steps.append(f"{group[-1]} AS MATERIALIZED ({_sequence(chain, rows, videos)})")
+    for chain in (*branch.sequences, *branch.unsequenced):
+        name = f"_sequence{len(steps)}"
+        steps.append(f"{name} AS MATERIALIZED ({_sequence(chain, tables)})")
+        if len(steps) <= len(branch.sequences):
+            present[name] = list(dict.fromkeys(chain.every_seen()))
+        else:
+            absent.append(name)
     if len(present) == 1 and not absent:
-        sql = f"SELECT {COLUMNS} FROM {present[0]}"
+        sql = f"SELECT {COLUMNS} FROM {next(iter(present))}"
     else:
-        sql = _swept(present, absent, videos)
+        sql = _swept(present, absent, tables)
     return f"SELECT {COLUMNS} FROM (WITH {', '.join(steps)} {sql})" if steps else sql
 
 
@@ -163,14 +181,14 @@ def _filtered(sql: str, conditions: Sequence[Leaf]) -> str:
     return f"SELECT {COLUMNS} FROM ({with_span(sql, SHAPE)}) WHERE {where}"
 
 
-def _sequence(chain: PlannedSequence, rows: Mapping[Seen, str], videos: str) -> str:
+def _sequence(chain: PlannedSequence, tables: Tables) -> str:
     """Moments of all sides that are part of a complete chain.
 
     A pass from first to last keeps moments with a counterpart in the previous side; a pass back keeps those
     with one in the next side. If the last side is negated, it returns no moments: moments of the side before
     it are kept only without a counterpart.
     """
-    sides = [moments_of_branches(side, rows, videos) for side in chain.sides]
+    sides = [moments_of_branches(side, tables) for side in chain.sides]
     steps = [f"_side{i} AS MATERIALIZED ({with_order(sql)})" for i, sql in enumerate(sides)]
     ahead, last = ["_side0"], len(sides) - 1 - chain.lacks_last
     for i in range(1, last + 1):
@@ -203,12 +221,12 @@ def _relation(chain: PlannedSequence, i: int) -> str:
     return f"a.video = b.video AND {relation} AND {other}"
 
 
-def _swept(present: Sequence[str], absent: Sequence[str], videos: str) -> str:
+def _swept(present: Mapping[str, Sequence[Seen]], absent: Sequence[str], tables: Tables) -> str:
     """Cut time at the ends of all intervals, keep the pieces where the branch holds, and join these.
 
     Args:
-        present, absent: names of the tables of intervals that must, and must not, contain a piece.
-        videos: name of the table of videos that can hold an answer.
+        present: names of the tables of intervals that must contain a piece, each with the things in it.
+        absent: names of the tables of intervals that must not contain a piece.
     """
     ends = [
         f"SELECT video, {edge} AS t FROM {name}"
@@ -216,7 +234,7 @@ def _swept(present: Sequence[str], absent: Sequence[str], videos: str) -> str:
         for edge in ("start_time", "end_time")
     ]
     if not present:
-        ends += [f"SELECT video, {edge} AS t FROM {videos}" for edge in ("0.0", "duration")]
+        ends += [f"SELECT video, {edge} AS t FROM {tables.videos}" for edge in ("0.0", "duration")]
     edges = " UNION ".join(ends)
     pieces = (
         "SELECT * FROM (SELECT video, t AS a, lead(t) OVER (PARTITION BY video ORDER BY t) AS b"
@@ -227,22 +245,70 @@ def _swept(present: Sequence[str], absent: Sequence[str], videos: str) -> str:
     tests += [f"NOT {inside.format(row=name)}" for name in absent]
     held = f"SELECT * FROM ({pieces}) p WHERE {' AND '.join(tests) or 'true'}"
     if not present:
-        # Intervals may exceed the duration in the container; time outside of it is no moment.
-        empty = (
-            "SELECT v.video, v.camera, v.uri, v.duration, v.video_clock, p.a AS start_time, p.b AS end_time,"
-            " NULL::VARCHAR AS entity, NULL::DOUBLE AS score, NULL::VARCHAR AS band,"
-            " NULL::BIGINT AS track_id, NULL::BIGINT AS frame,"
-            " NULL::DOUBLE AS x1, NULL::DOUBLE AS y1, NULL::DOUBLE AS x2,"
-            f" NULL::DOUBLE AS y2 FROM ({held}) p JOIN {videos} v ON v.video = p.video"
-            " WHERE p.a >= 0 AND p.b <= v.duration"
-        )
-        return merged(within_alarms(empty), 0.0)
+        return _empty(held, tables.videos)
     parts = []
-    for name in present:
+    for name, things in present.items():
         clipped = (
             "SELECT i.* REPLACE (p.a AS start_time, p.b AS end_time)"
             f" FROM {name} i JOIN ({held}) p"
             " ON p.video = i.video AND p.a >= i.start_time AND p.b <= i.end_time"
         )
-        parts.append(merged(f"SELECT {COLUMNS} FROM ({clipped})", 0.0))
+        cut = merged(f"SELECT {COLUMNS} FROM ({clipped})", 0.0)
+        parts.append(_with_own_view(cut, name, [tables.views[item] for item in things], tables.places))
     return " UNION ".join(f"SELECT {COLUMNS} FROM ({part})" for part in parts)
+
+
+def _empty(held: str, videos: str) -> str:
+    """Moments in which nothing is seen, of pieces of time."""
+    # Intervals may exceed the duration in the container; time outside of it is no moment.
+    empty = (
+        "SELECT v.video, v.camera, v.uri, v.duration, v.video_clock, p.a AS start_time, p.b AS end_time,"
+        " NULL::VARCHAR AS entity, NULL::DOUBLE AS score, NULL::VARCHAR AS band,"
+        " NULL::BIGINT AS track_id, NULL::BIGINT AS frame,"
+        " NULL::DOUBLE AS x1, NULL::DOUBLE AS y1, NULL::DOUBLE AS x2,"
+        f" NULL::DOUBLE AS y2 FROM ({held}) p JOIN {videos} v ON v.video = p.video"
+        " WHERE p.a >= 0 AND p.b <= v.duration"
+    )
+    return merged(within_alarms(empty), 0.0)
+
+
+def _with_own_view(pieces: str, whole: str, views: Sequence[str], places: str) -> str:
+    """Pieces of moments, each with score, track, frame and box of the best view that lies in it.
+
+    This is of the track that looks most like the entity among those in the piece, in the frame nearest to the
+    best view of that track. A piece between two tracks, which are one moment, has no track, frame or box.
+
+    Args:
+        whole: name of the table of the moments that were cut.
+        views: names of the tables of intervals that they were merged from.
+        places: name of the table of their boxes in every frame.
+    """
+    same = " AND ".join(
+        f"p.{column} IS NOT DISTINCT FROM i.{column}"
+        for column in ("video", "entity", "track_id", "start_time", "end_time")
+    )
+    every = " UNION ALL ".join(f"SELECT {COLUMNS} FROM {name}" for name in dict.fromkeys(views))
+    overlapping = (
+        "s.video = p.video AND s.entity IS NOT DISTINCT FROM p.entity AND s.start_time < p.end_time"
+        " AND s.end_time > p.start_time AND (p.entity IS NOT NULL OR s.track_id = p.track_id)"
+    )
+    view = ", ".join(f"'{column}': {'sl'[column not in _BEST[:3]]}.{column}" for column in _BEST)
+    best = (
+        "l.frame IS NULL, s.score DESC NULLS LAST, s.start_time, s.track_id, abs(l.frame - s.frame), l.frame"
+    )
+    found = (
+        f"SELECT p.*, first({{{view}}} ORDER BY {best}) AS best FROM _cut p"
+        f" LEFT JOIN ({every}) s ON {overlapping}"
+        f" LEFT JOIN {places} l ON l.track_id = s.track_id AND l.time >= p.start_time AND l.time < p.end_time"
+        " GROUP BY ALL"
+    )
+    picks = ", ".join(
+        f"coalesce(best.{column}, {column}) AS {column}" if column in ("score", "band") else f"best.{column}"
+        for column in _BEST
+    )
+    return (
+        f"WITH _pieces AS MATERIALIZED ({pieces}),"
+        f" _cut AS (SELECT p.* FROM _pieces p ANTI JOIN {whole} i ON {same})"
+        f" SELECT p.* FROM _pieces p SEMI JOIN {whole} i ON {same}"
+        f" UNION ALL SELECT {_OPENED}, {picks} FROM ({found})"
+    )

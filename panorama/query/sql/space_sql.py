@@ -23,7 +23,8 @@ def frame_by_frame(query: Query, seen: Seen) -> bool:
     """Whether a thing looked for must be followed through every frame."""
     if query.target == "frames":
         return True
-    return query.target in ("moments", "tracks") and bool(seen.placed or seen.pair)
+    placed = query.target in ("moments", "tracks") and bool(seen.placed or seen.pair)
+    return placed or query.may_cut(seen)
 
 
 def space_rows(
@@ -40,7 +41,7 @@ def space_rows(
     Returns:
         For frames, a row per frame; for moments, the stays of each track, not merged; for tracks, tracks.
     """
-    if not frame_by_frame(query, seen) or not (seen.pair or seen.placed):
+    if query.target == "crops" or not (seen.pair or seen.placed):
         return None
     if query.target == "frames" and not seen.pair and not steps_in(seen.placed):
         return None

@@ -49,6 +49,10 @@ class Names:
         """The table of tracks of the j-th thing looked for."""
         return f"_p{self.number}_tracks{j}"
 
+    def views(self, j: int) -> str:
+        """The table of intervals of the j-th thing looked for, with the best view of each."""
+        return f"_p{self.number}_views{j}"
+
     def rows(self, j: int) -> str:
         """The table of rows (or intervals) of the j-th thing looked for."""
         return f"_p{self.number}_rows{j}"
