@@ -96,7 +96,7 @@ def _refuse_too_large(key: int | str, value: Any) -> None:
             _refuse_too_large(key, item)
     elif isinstance(value, int) and not LEAST <= value <= MOST:
         raise UsageError(  # it may have more digits than Python converts to text
-            f"parameter {_called(key)} is a whole number of {value.bit_length()} bits; DuckDB's range is"
+            f"parameter {called(key)} is a whole number of {value.bit_length()} bits; DuckDB's range is"
             " -2^127 to 2^128 - 1; beyond that give a float, or float('inf') for no bound"
         )
 
@@ -204,13 +204,23 @@ def parameter_values(places: list[Place], parameters: Parameters, sql: str) -> d
         QueryError: a parameter in the text has no value.
     """
     given = _given(parameters)
+    folded = {_folded(key): value for key, value in given.items()}
     for place in places:
-        if place.key not in given:
+        if _folded(place.key) not in folded:
             raise QueryError(
-                f"parameter {_called(place.key)} has no value; {len(given)} given", sql, place.start
+                f"parameter {called(place.key)} has no value; {len(given)} given", sql, place.start
             )
     _refuse_unused(places, given)
-    return given
+    return {place.key: folded[_folded(place.key)] for place in places}
+
+
+def with_values(parameters: Parameters, changed: Mapping[int | str, Any]) -> Parameters:
+    """The parameters with other values for some, by the keys of their places."""
+    by_key = {_folded(key): value for key, value in changed.items()}
+    given = {key: by_key.get(_folded(key), value) for key, value in _given(parameters).items()}
+    if isinstance(parameters, Mapping):
+        return dict(zip(parameters, given.values(), strict=True))
+    return list(given.values())
 
 
 def check_parameters(places: list[Place], parameters: Parameters) -> None:
@@ -251,7 +261,7 @@ def refuse_no_numbers(places: Sequence[Place], values: Mapping[int | str, Any], 
         for item in value if listed else [value]:
             if isinstance(item, (float, decimal.Decimal)) and math.isnan(item):
                 raise QueryError(
-                    f"parameter {_called(place.key)} {verb} {item}, which nothing can be compared with; give"
+                    f"parameter {called(place.key)} {verb} {item}, which nothing can be compared with; give"
                     " a number, or float('inf') for no bound",
                     sql,
                     place.start,
@@ -261,19 +271,24 @@ def refuse_no_numbers(places: Sequence[Place], values: Mapping[int | str, Any], 
 def _refuse_pictures(given: Mapping[int | str, Any]) -> None:
     for key, value in given.items():
         if isinstance(value, GivenPicture):
-            raise UsageError(f"parameter {_called(key)} is {value!r}; {PICTURES_GO}")
+            raise UsageError(f"parameter {called(key)} is {value!r}; {PICTURES_GO}")
 
 
 def _refuse_unused(places: list[Place], given: dict[int | str, Any]) -> None:
-    # DuckDB ignores the case of parameter names.
-    used = {str(place.key).lower() for place in places}
-    unused = [_called(key) for key in given if str(key).lower() not in used]
+    used = {_folded(place.key) for place in places}
+    unused = [called(key) for key in given if _folded(key) not in used]
     if unused:
-        known = ", ".join(dict.fromkeys(_called(place.key) for place in places)) or "none"
+        known = ", ".join(dict.fromkeys(called(place.key) for place in places)) or "none"
         raise UsageError(f"the statement has no parameter {', '.join(unused)}; it has {known}")
 
 
-def _called(key: int | str) -> str:
+def _folded(key: int | str) -> int | str:
+    """A parameter as DuckDB knows it: it ignores the case of names."""
+    return key.lower() if isinstance(key, str) else key
+
+
+def called(key: int | str) -> str:
+    """A parameter for people: `$name`, or its number from 1."""
     return f"${key}" if isinstance(key, str) else f"number {key + 1}"
 
 
