@@ -10,7 +10,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -315,7 +315,14 @@ def test_an_exit_of_numpy_is_kept_with_the_vectors(library: Library) -> None:
         assert len(again.vectors_of(ids, np.int64(1))) == len(ids)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("unit", ["D", "s", "us", "ns"])
+def test_a_day_of_numpy_is_a_date(library: Library) -> None:
+    """It was midnight, so `time <= ?` left out the day that a `datetime.date` includes."""
+    day = np.datetime64("2026-03-01")
+    row = library.query("SELECT ? AS a, ? AS b, typeof(?) AS c", [day, np.array([day, day]), day])[0]
+    assert (row.a, row.b, row.c) == (date(2026, 3, 1), [date(2026, 3, 1)] * 2, "DATE")
+
+
+@pytest.mark.parametrize("unit", ["h", "s", "us", "ns"])
 def test_times_of_numpy_are_times_whatever_they_count(library: Library, unit: str) -> None:
     day, step = np.datetime64("2026-03-01", unit), np.timedelta64(np.timedelta64(2, "D"), unit)
     row = library.query("SELECT ? AS a, ? AS b, ? AS c", [day, np.array([day]), step])[0]
@@ -339,6 +346,30 @@ def test_what_is_missing_from_a_data_frame_is_null(library: Library) -> None:
     for missing in (pandas.NaT, pandas.NA, np.datetime64("NaT"), None):
         assert not len(library.query("SELECT tracks WHERE entity = 'red' AND start_time < ?", [missing]))
         assert library.query("SELECT ? IS NULL AS missing", [missing])[0].missing
+
+
+@pytest.mark.parametrize("gap", [None, float("nan")])
+def test_what_is_missing_among_text_is_null(library: Library, gap: object) -> None:
+    """Columns of text have NaN for it, and a list made it the text 'nan'."""
+    pandas = pytest.importorskip("pandas")
+    columns = [
+        pandas.Series(["a", gap], dtype="str"),
+        pandas.Series(["a", gap], dtype="string"),
+        pandas.Series(["a", gap], dtype=object),
+        pandas.Series(["a", gap], dtype=object).to_numpy(),
+        pandas.Series(["a", gap], dtype="string[pyarrow]"),
+        ["a", gap],
+    ]
+    for column in columns:
+        assert library.query("SELECT ? AS texts", [column])[0].texts == ["a", None]
+    nothing = pandas.Series([gap], dtype="str")
+    assert library.query("SELECT ? AS texts", [nothing])[0].texts == [None]
+    assert np.isnan(library.query("SELECT ? AS numbers", [[1.5, float("nan")]])[0].numbers[1])
+
+
+def test_what_is_of_numpy_within_a_struct_is_taken(library: Library) -> None:
+    given = {"n": np.int64(1), "of": {"b": np.array([True])}}
+    assert library.query("SELECT ? AS s", [given])[0].s == {"n": 1, "of": {"b": [True]}}
 
 
 @pytest.mark.parametrize("sql", ["SELECT tracks WHERE video = ?", "SELECT ? AS text"])
