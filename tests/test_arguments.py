@@ -80,6 +80,8 @@ def library(folder: Path) -> Iterator[Library]:
         yield library
 
 
+BEYOND = np.array([2**64 - 7], np.uint64)
+"""An id that no BIGINT is; converted, it would be -7."""
 PICTURE = thing_picture("red")
 
 
@@ -173,6 +175,15 @@ PICTURE = thing_picture("red")
         (UsageError, "no crop 5", lambda lib: lib.vectors_of([5], 1)),
         (UsageError, "exits 1 to 1, got 9", lambda lib: lib.vectors_of([5], 9)),
         (UsageError, "a value that JSON can hold", lambda lib: lib.put_setting("x", {1, 2})),
+        (UsageError, "values to keep by key, .* got None; return {}",
+         lambda lib: lib.change_settings(lambda kept: None)),
+        (UsageError, "as JSON can hold them, got dict",
+         lambda lib: lib.change_settings(lambda kept: {"x": {1}})),
+        (UsageError, "crop_ids is a list of whole numbers, .* uint64", lambda lib: lib.stored_crops(BEYOND)),
+        (UsageError, "crop_ids is a list of whole numbers, .* uint64", lambda lib: lib.vectors_of(BEYOND, 1)),
+        (UsageError, "track_ids is a list of whole numbers, .* uint64", lambda lib: lib.overlapping(BEYOND)),
+        (UsageError, "exemplar_ids is a list of whole numbers .* uint64",
+         lambda lib: lib.remove_exemplars(BEYOND)),
         (UsageError, "pairs of shares", lambda lib: lib.zones.add("lawn", [(0.1, 0.2, 0.3)])),
         (UsageError, "not empty, got ''", lambda lib: panorama.open("")),
         (UsageError, r"^panorama\.open\(path=...\): .* not empty, got int 5", lambda lib: panorama.open(5)),
