@@ -172,7 +172,7 @@ def are_ids(value: Any) -> bool:
     if hasattr(value, "__array__"):  # also a column of a data frame
         value = np.asarray(value)
         if value.dtype.kind in "iu":
-            return bool(value.ndim == 1)
+            return bool(value.ndim == 1 and (not len(value) or value.max() < 1 << 63))
     return is_row(value) and all(map(is_id, value))
 
 

@@ -10,7 +10,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -80,6 +80,8 @@ def library(folder: Path) -> Iterator[Library]:
         yield library
 
 
+BEYOND = np.array([2**64 - 7], np.uint64)
+"""An id that no BIGINT is; converted, it would be -7."""
 PICTURE = thing_picture("red")
 
 
@@ -173,6 +175,15 @@ PICTURE = thing_picture("red")
         (UsageError, "no crop 5", lambda lib: lib.vectors_of([5], 1)),
         (UsageError, "exits 1 to 1, got 9", lambda lib: lib.vectors_of([5], 9)),
         (UsageError, "a value that JSON can hold", lambda lib: lib.put_setting("x", {1, 2})),
+        (UsageError, "values to keep by key, .* got None; return {}",
+         lambda lib: lib.change_settings(lambda kept: None)),
+        (UsageError, "as JSON can hold them, got dict",
+         lambda lib: lib.change_settings(lambda kept: {"x": {1}})),
+        (UsageError, "crop_ids is a list of whole numbers, .* uint64", lambda lib: lib.stored_crops(BEYOND)),
+        (UsageError, "crop_ids is a list of whole numbers, .* uint64", lambda lib: lib.vectors_of(BEYOND, 1)),
+        (UsageError, "track_ids is a list of whole numbers, .* uint64", lambda lib: lib.overlapping(BEYOND)),
+        (UsageError, "exemplar_ids is a list of whole numbers .* uint64",
+         lambda lib: lib.remove_exemplars(BEYOND)),
         (UsageError, "pairs of shares", lambda lib: lib.zones.add("lawn", [(0.1, 0.2, 0.3)])),
         (UsageError, "not empty, got ''", lambda lib: panorama.open("")),
         (UsageError, r"^panorama\.open\(path=...\): .* not empty, got int 5", lambda lib: panorama.open(5)),
@@ -315,7 +326,14 @@ def test_an_exit_of_numpy_is_kept_with_the_vectors(library: Library) -> None:
         assert len(again.vectors_of(ids, np.int64(1))) == len(ids)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("unit", ["D", "s", "us", "ns"])
+def test_a_day_of_numpy_is_a_date(library: Library) -> None:
+    """It was midnight, so `time <= ?` left out the day that a `datetime.date` includes."""
+    day = np.datetime64("2026-03-01")
+    row = library.query("SELECT ? AS a, ? AS b, typeof(?) AS c", [day, np.array([day, day]), day])[0]
+    assert (row.a, row.b, row.c) == (date(2026, 3, 1), [date(2026, 3, 1)] * 2, "DATE")
+
+
+@pytest.mark.parametrize("unit", ["h", "s", "us", "ns"])
 def test_times_of_numpy_are_times_whatever_they_count(library: Library, unit: str) -> None:
     day, step = np.datetime64("2026-03-01", unit), np.timedelta64(np.timedelta64(2, "D"), unit)
     row = library.query("SELECT ? AS a, ? AS b, ? AS c", [day, np.array([day]), step])[0]
@@ -339,6 +357,30 @@ def test_what_is_missing_from_a_data_frame_is_null(library: Library) -> None:
     for missing in (pandas.NaT, pandas.NA, np.datetime64("NaT"), None):
         assert not len(library.query("SELECT tracks WHERE entity = 'red' AND start_time < ?", [missing]))
         assert library.query("SELECT ? IS NULL AS missing", [missing])[0].missing
+
+
+@pytest.mark.parametrize("gap", [None, float("nan")])
+def test_what_is_missing_among_text_is_null(library: Library, gap: object) -> None:
+    """Columns of text have NaN for it, and a list made it the text 'nan'."""
+    pandas = pytest.importorskip("pandas")
+    columns = [
+        pandas.Series(["a", gap], dtype="str"),
+        pandas.Series(["a", gap], dtype="string"),
+        pandas.Series(["a", gap], dtype=object),
+        pandas.Series(["a", gap], dtype=object).to_numpy(),
+        pandas.Series(["a", gap], dtype="string[pyarrow]"),
+        ["a", gap],
+    ]
+    for column in columns:
+        assert library.query("SELECT ? AS texts", [column])[0].texts == ["a", None]
+    nothing = pandas.Series([gap], dtype="str")
+    assert library.query("SELECT ? AS texts", [nothing])[0].texts == [None]
+    assert np.isnan(library.query("SELECT ? AS numbers", [[1.5, float("nan")]])[0].numbers[1])
+
+
+def test_what_is_of_numpy_within_a_struct_is_taken(library: Library) -> None:
+    given = {"n": np.int64(1), "of": {"b": np.array([True])}}
+    assert library.query("SELECT ? AS s", [given])[0].s == {"n": 1, "of": {"b": [True]}}
 
 
 @pytest.mark.parametrize("sql", ["SELECT tracks WHERE video = ?", "SELECT ? AS text"])

@@ -47,6 +47,27 @@ def test_what_python_has_no_value_for_is_the_text_that_duckdb_writes(
     assert text in result.to_table()
 
 
+@pytest.mark.parametrize("how", ["{}", "[{}]", "{{'a': {}}}", "MAP {{1: {}}}", "[{}]::TIMESTAMP_NS[1]"])
+def test_nanoseconds_are_text_and_whole_microseconds_are_times_with_and_without_pandas(
+    engine: Engine, how: str
+) -> None:
+    """With pandas, rows had its Timestamp, and JSON and CSV another text."""
+    pytest.importorskip("pandas")
+
+    def one(value: Any) -> Any:
+        while isinstance(value, (list, tuple, dict)):
+            value = next(iter(value.values() if isinstance(value, dict) else value))
+        return value
+
+    fine = "2026-03-01 00:00:00.123456789"
+    a, b = (how.format(f"TIMESTAMP_NS '{text}'") for text in (fine, DAY))
+    asked = f"SELECT {a} AS a, {b} AS b"
+    row = engine.query(asked)[0]
+    assert (one(row.a), one(row.b)) == (fine, datetime.datetime(2026, 3, 1))
+    assert type(one(row.b)) is datetime.datetime
+    assert fine in engine.query(asked).to_json() and fine in engine.query(asked).to_csv()
+
+
 def test_values_beside_them_and_around_them_stay_what_they_are(engine: Engine) -> None:
     days = f"'infinity'::DATE, NULL, '{DAY}'::DATE"
     assert [row.v for row in engine.query(f"SELECT unnest([{days}]) AS v")] == ["infinity", None, DAY]

@@ -188,6 +188,15 @@ def test_a_function_that_a_new_duckdb_brings_is_refused_wherever_it_is_called() 
         new(tokenize(sql), sql)
 
 
+def test_what_nests_too_deeply_is_told_the_limit_to_raise(folder: Path) -> None:
+    """DuckDB's advice was to SET what Panorama refuses."""
+    deep = f"SELECT {'1 + ' * 90}1"
+    with pytest.raises(QueryError, match=r"beyond a depth of 60: .*Limits\(expressions=120\)$") as caught:
+        make_engine(make_library(folder), expressions=60)[0].query(deep)
+    assert "SET" not in str(caught.value.args[0])
+    assert make_engine(make_library(folder), expressions=120)[0].query(deep)[0][0] == 91
+
+
 def test_limits_hold_in_the_connection_that_a_statement_gets(folder: Path) -> None:
     """What was set for one connection did not hold for its cursors, and each statement has one."""
     shallow, _ = make_engine(make_library(folder), expressions=60)

@@ -32,6 +32,23 @@ def test_a_parameter_is_a_value_and_never_sql(engine: Engine) -> None:
     assert len(engine.query("SELECT frames WHERE entity = 'dog' AND video = ?", ["' OR '1' = '1"])) == 0
 
 
+def test_a_raised_digit_is_a_name_and_no_number(engine: Engine) -> None:
+    """It was a ValueError of Python."""
+    assert engine.query("SELECT $²", {"²": 7}).fetchall() == [(7,)]
+    with pytest.raises(UsageError, match=r"no parameter number 1; it has \$²"):
+        engine.query("SELECT $²", [1])
+
+
+def test_the_case_of_a_name_does_not_count(engine: Engine) -> None:
+    """A shorthand found no value for $V in {"v": ...}, and of {"a": ..., "A": ...} one counted for both."""
+    sql = "SELECT count(*), $V FROM (SELECT frames WHERE video = $V)"
+    assert engine.query(sql, {"v": "yard.mp4"}).fetchall() == [(40, "yard.mp4")]
+    with pytest.raises(UsageError, match=r"\$a and \$A are one parameter"):
+        engine.query("SELECT $a, $A", {"a": 1, "A": 2})
+    with pytest.raises(UsageError, match="number 1 and number 1 are one parameter"):
+        engine.query("SELECT $1", {1: "a", "1": "b"})
+
+
 def test_a_missing_parameter_is_named(engine: Engine) -> None:
     with pytest.raises(QueryError, match="parameter number 2 has no value; 1 given"):
         engine.query("SELECT frames WHERE entity = ? AND time < ?", ["dog"])
@@ -151,11 +168,19 @@ def test_a_number_that_is_cast_from_text_is_no_wall_clock_time(engine: Engine, w
 
 @pytest.mark.parametrize("condition", ["entity IN ?", "time IN ?", "entity = 'dog' AND frame IN ?"])
 def test_what_is_no_number_in_a_list_is_refused_in_a_shorthand(engine: Engine, condition: str) -> None:
-    """It was told to be an entity that is not registered, as is what a column with gaps has."""
+    """It was told to be an entity that is not registered."""
     sql = f"SELECT frames WHERE {condition}"
     with pytest.raises(QueryError, match=r"parameter number 1 holds nan, .* give a number") as caught:
-        engine.query(sql, [["dog", float("nan")] if "entity IN" in condition else [1, float("nan")]])
+        engine.query(sql, [[1, float("nan")]])
     assert caught.value.position == sql.index("?")
+
+
+def test_a_gap_among_names_is_null_in_a_shorthand(engine: Engine) -> None:
+    """It was told to be an entity that is not registered, then refused; plain SQL had the text 'nan'."""
+    sql = "SELECT frames WHERE entity IN ?"
+    gap = engine.query(sql, [["dog", float("nan")]])
+    assert gap.fetchall() == engine.query(sql, [["dog", None]]).fetchall() != []
+    assert gap.warnings == ()
 
 
 @pytest.mark.parametrize("value", [Decimal("sNaN"), [Decimal("sNaN")], np.array([Decimal("sNaN")])])

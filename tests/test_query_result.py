@@ -300,6 +300,20 @@ def test_data_frames_hold_the_same_rows() -> None:
     assert sample().arrow().num_rows == 3
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint64(), pa.int8()])
+def test_whole_numbers_beside_nulls_keep_their_digits_in_a_data_frame(kind: pa.DataType) -> None:
+    """They became floats: 9007199254740993 was 9007199254740992."""
+    pytest.importorskip("pandas")
+    most = 2**7 - 1 if kind == pa.int8() else 2**53 + 1
+    columns = {"n": pa.array([most, None], kind), "l": pa.array([[most, None], None], pa.list_(kind))}
+    types = {pa.int64(): "BIGINT", pa.uint64(): "UBIGINT", pa.int8(): "TINYINT"}[kind]
+    result = Result(pa.table({**columns, "w": pa.array([1, 2], kind)}), [types, f"{types}[]", types])
+    frame = result.df()
+    assert frame.n[0] == most and frame.n.isna().tolist() == [False, True]
+    assert str(frame.n.dtype).lower() == str(frame.w.dtype) == str(kind)
+    assert list(frame.l[0]) == [most, None]
+
+
 @pytest.mark.parametrize(("method", "package"), [("df", "pandas"), ("pl", "polars")])
 def test_a_missing_package_is_named_with_the_line_that_installs_it(
     monkeypatch: pytest.MonkeyPatch, method: str, package: str

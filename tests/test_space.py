@@ -478,6 +478,9 @@ def test_any_distance_is_near_enough_where_it_is_infinite(engine: Engine) -> Non
     assert engine.query(plain, [float("inf")]).fetchall() == engine.query(plain, [1e9]).fetchall() != [(0,)]
     with pytest.raises(QueryError, match="near takes a number of pixels, got nan"):
         engine.query(plain, [float("nan")])
+    for pixels in (-1, -0.5):  # a literal -1 was refused, and as a parameter it found nothing
+        with pytest.raises(QueryError, match=f"near takes a number of pixels, got {pixels}, not 0 or more"):
+            engine.query(sql, [pixels])
 
 
 def test_a_zone_limits_the_tracks_that_are_matched(asked: tuple[Engine, FakeMatcher]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from panorama.api.held_open import HeldOpen
 from panorama.arguments import Ids, checked
 from panorama.errors import UsageError
 from panorama.store import Change, LibraryInfo, Overlapping, Snapshot
+from panorama.values import is_json, told
 
 
 @checked
@@ -62,8 +64,21 @@ class LibraryContents(HeldOpen):
 
         Args:
             change: takes all kept values by key and returns the values to keep; None removes a key.
+
+        Raises:
+            UsageError: it returns something else, or what JSON cannot hold.
         """
-        self._store.change_settings(change)
+
+        def checked_change(kept: Mapping[str, Any]) -> Mapping[str, Any]:
+            values = change(kept)
+            if not isinstance(values, Mapping) or not is_json(values):
+                raise UsageError(
+                    f"change returns the values to keep by key, as JSON can hold them, got {told(values)};"
+                    " return {} to change nothing"
+                )
+            return values
+
+        self._store.change_settings(checked_change)
 
     def being_forgotten(self, name: str) -> NDArray[np.int64]:
         """(T,) int64 ids of tracks that an interrupted `forget` with sightings has still to erase."""

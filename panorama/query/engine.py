@@ -33,6 +33,7 @@ from panorama.query.run import Run
 from panorama.query.sql.plain import plain_entities, relations_read
 from panorama.query.sql.rewrite import Rewriter
 from panorama.query.sql.rewritten import Rewritten
+from panorama.query.sql.utc import in_utc
 from panorama.query.stopping import QueryStopped, Stopper, check_stopped, past_limit, signals_stop
 from panorama.query.text.calls import refuse_calls
 from panorama.query.text.extensions import find_extensions
@@ -133,7 +134,7 @@ class Engine:
         if run.explained or not (find_extensions(run.tokens) or wanted):
             return
         run.dry = True
-        rewriter = self._rewriter(parameters, run)
+        rewriter = self._rewriter(in_utc(run.sql, run.tokens, parameters), run)
         rewritten = rewriter.rewrite()
         for query in rewritten.queries:
             # A shorthand with its own accuracy or time limit is matched separately.
@@ -217,6 +218,7 @@ class Engine:
     def _answer(self, parameters: Parameters, run: Run) -> Result:
         sql, tokens = run.sql, run.tokens
         self._remark(parameters, run)
+        parameters = in_utc(sql, tokens, parameters)
         wanted = _named(tokens, MATCHED_COLUMNS)
         if not find_extensions(tokens) and not wanted:
             parsed = check_single_select(run.cursor, sql, tokens)

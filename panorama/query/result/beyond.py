@@ -24,11 +24,40 @@ _LAST_DAY = (1 << 31) - 1
 def python_values(column: pa.ChunkedArray) -> list[Any]:
     """The values of a column as Python objects; as DuckDB's text where Python has no type for them."""
     try:
-        if not _is_misread(column):
-            return column.to_pylist()
+        counted = _without_nanoseconds(column)
+        if not _is_misread(counted):
+            return counted.to_pylist()
     except (OverflowError, ValueError):
         pass  # datetime cannot hold such a year or fraction of a second
     return told_values(column)
+
+
+def _without_nanoseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column with timestamps of microseconds; ValueError if that would drop a part of one.
+
+    Arrow gives nanoseconds as a Timestamp of pandas, or not at all where pandas is not installed.
+    """
+    kind = _in_microseconds(column.type)
+    if kind == column.type:
+        return column
+    if pa.types.is_nested(kind):  # a slice of maps still carries the values beside it, and casts them too
+        column = column.take(pa.array(range(len(column)), pa.int64()))
+    return column.cast(kind)
+
+
+def _in_microseconds(kind: pa.DataType) -> pa.DataType:
+    """The type with timestamps of microseconds in place of nanoseconds, at any depth."""
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return pa.timestamp("us", kind.tz)
+    if pa.types.is_map(kind):
+        return pa.map_(_in_microseconds(kind.key_type), _in_microseconds(kind.item_type))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(_in_microseconds(kind.value_type)), kind.list_size)
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_in_microseconds(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_microseconds(field.type)) for field in kind])
+    return kind
 
 
 def told_values(column: pa.ChunkedArray) -> list[Any]:
@@ -43,7 +72,7 @@ def _is_misread(column: pa.ChunkedArray | pa.Array) -> bool:
         return any(_is_misread(leaf) for chunk in column.chunks for leaf in _leaves(chunk))
     if pa.types.is_time64(kind):
         return _has_midnight(column)
-    return pa.types.is_timestamp(kind) and kind.unit == "ns" and _has_end(column)
+    return False
 
 
 def changed_in_frames(column: pa.ChunkedArray) -> str | None:
@@ -132,6 +161,10 @@ def _one(value: pa.Scalar, text: Any) -> Any:
         return text
     if pa.types.is_timestamp(kind) and abs(value.value) == _ENDLESS:
         return text
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        if value.value % 1000:
+            return text
+        value = value.cast(pa.timestamp("us", kind.tz))
     try:
         return duration(value.as_py()) if pa.types.is_interval(kind) else value.as_py()
     except (OverflowError, ValueError):

@@ -58,7 +58,20 @@ def to_pandas(table: pa.Table, types: Sequence[str]) -> Any:
     Raises:
         QueryError: a column holds values that pandas has no type for.
     """
-    return _whole_or_named("pandas has", lambda part: part.to_pandas(), _for_frames(table, types))
+    return _whole_or_named("pandas has", _pandas_frame, _for_frames(table, types))
+
+
+def _pandas_frame(table: pa.Table) -> Any:
+    """The table as a DataFrame; whole numbers beside NULLs are nullable: as floats they lose digits."""
+    import pandas
+
+    frame = table.to_pandas(integer_object_nulls=True)  # within lists
+    for i, column in enumerate(table.columns):
+        if pa.types.is_integer(column.type) and column.null_count:
+            name = str(column.type).replace("uint", "UInt").replace("int", "Int")
+            kind = pandas.api.types.pandas_dtype(name)  # takes pandas.NA
+            frame.isetitem(i, column.to_pandas(types_mapper=lambda _, kind=kind: kind))
+    return frame
 
 
 def to_polars(table: pa.Table, types: Sequence[str]) -> Any:

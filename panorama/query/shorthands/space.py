@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
@@ -159,8 +158,8 @@ def _pair(call: Call, predicate: Predicate) -> str:
         call.refuse_usage()
     if call.target == "crops":
         call.refuse(f"crops are not taken at the same time: use {call.name} with frames, moments or tracks")
-    if any(math.isnan(value) for value in numbers):
-        call.refuse(f"{call.name} takes a number of pixels, got nan: {predicate.usage}")
+    if wrong := [value for value in numbers if not value >= 0]:
+        call.refuse(f"{call.name} takes a number of pixels, got {wrong[0]}, not 0 or more: {predicate.usage}")
     sql = predicate.sql.format(*(f"({quote_number(value)})" for value in numbers))
     if call.target is None:
         a, b = (f"{quote_name(name.text)}." for name in call.arguments[:2])

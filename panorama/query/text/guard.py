@@ -43,6 +43,7 @@ _NO_SECONDS = re.compile(r"Could not convert string '([^']*)' to DOUBLE")
 _TIME_COLUMN = re.compile(r"\b(start_|end_|)(?:clock|time)\b(?!')", re.IGNORECASE)
 _BESIDE = 40
 """Number of characters before and after a constant in which to look for the column it is compared with."""
+_TOO_DEEP = re.compile(r"Max expression depth limit of (\d+) exceeded")
 _LINE = re.compile(r"\n+LINE (\d+): (.*)\n( *)\^+\s*$", re.DOTALL)
 _EXAMPLE = "SELECT moments WHERE entity = 'blue-van'"
 MOST_OPEN = 100
@@ -165,6 +166,12 @@ def readable(error: BaseException, sql: str, queries: Sequence[Query] = ()) -> Q
             message,
         )
         return QueryTimeout(f"the query needs more memory than its limit: {message}", sql, position)
+    if deep := _TOO_DEEP.match(message):
+        # DuckDB advises to change a setting, which would be refused.
+        message = (
+            f"expressions nest beyond a depth of {deep[1]}: compute in steps, in a WITH clause, or from"
+            f" Python allow more, limits=panorama.Limits(expressions={2 * int(deep[1])})"
+        )
     if position is not None and _missing_column(message) and LOOKS_UP.search(sql, 0, position):
         return QueryError(NO_SIMILARITY, sql, position)  # nobody typed the column that is missing
     if denied := _PERMISSION.match(message):

@@ -9,7 +9,7 @@ import math
 import re
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from types import NoneType
@@ -91,12 +91,12 @@ def plain_parameters(parameters: Parameters) -> Parameters:
 
 
 def _refuse_too_large(key: int | str, value: Any) -> None:
-    if isinstance(value, (list, tuple)):
-        for item in value:
+    if isinstance(value, (list, tuple, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
             _refuse_too_large(key, item)
     elif isinstance(value, int) and not LEAST <= value <= MOST:
         raise UsageError(  # it may have more digits than Python converts to text
-            f"parameter {_called(key)} is a whole number of {value.bit_length()} bits; DuckDB's range is"
+            f"parameter {called(key)} is a whole number of {value.bit_length()} bits; DuckDB's range is"
             " -2^127 to 2^128 - 1; beyond that give a float, or float('inf') for no bound"
         )
 
@@ -106,16 +106,17 @@ def _taken(value: Any) -> Any:
 
 
 _PLAIN = frozenset({int, float, bool, NoneType})
+_NUMBERS = (int, float, decimal.Decimal, NoneType)
+_DAY = np.dtype("M8[D]")  # a day, and as a value of Python a date
+_TEXT = ("str", "string")
+"""The names of the types of text in pandas. What is missing from such a column is NaN there."""
 
 
 def _plain(value: Any) -> Any:
     if type(value) in _PLAIN:  # of long lists, nearly all
         return value
     if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind in "mM":
-        # Python's times count microseconds. numpy turns finer times, and later years, into plain integers.
-        value = value.astype(f"{value.dtype.kind}8[us]")
-        if late := [item for item in np.atleast_1d(value).ravel() if isinstance(item.item(), int)]:
-            raise UsageError(f"a parameter is {late[0]}, which Python's times cannot hold; give it as text")
+        value = _plain_times(value)
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, enum.Enum) and isinstance(value, (int, float, str)):
@@ -126,17 +127,45 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.ndim == 0:
         return _plain(value.item())
     if isinstance(value, np.ndarray) and value.ndim == 1:
-        return value.tolist() if value.dtype.kind != "O" else [_plain(item) for item in value]
+        return value.tolist() if value.dtype.kind not in "OT" else _listed_plain(value)
     if isinstance(value, decimal.Decimal) and value.is_snan():
         return math.nan  # neither Python's own functions nor DuckDB take a signaling NaN
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(item) for item in value]
+        return _listed_plain(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
     for name in ("to_list", "to_pylist"):  # columns of a data frame, arrays of Arrow
         if callable(give := getattr(value, name, None)):
-            return [_plain(item) for item in give()]
+            return _listed_plain(give(), text=str(getattr(value, "dtype", "")) in _TEXT)
     if isinstance(value, (str, PurePath)):
         return composed(str(value))
     return value
+
+
+def _plain_times(times: np.generic | np.ndarray) -> Any:
+    """Times of numpy in units that become times of Python; what Python's cannot hold is a UsageError."""
+    if times.dtype != _DAY:
+        # Python's times count microseconds. numpy turns finer times, and later years, into plain integers.
+        times = times.astype(f"{times.dtype.kind}8[us]")
+    if late := [item for item in np.atleast_1d(times).ravel() if isinstance(item.item(), int)]:
+        raise UsageError(f"a parameter is {late[0]}, which Python's times cannot hold; give it as text")
+    return times
+
+
+def _listed_plain(values: Iterable[Any], text: bool = False) -> list[Any]:
+    """The values of a list; NaN among anything but numbers is NULL, as data frames mean it.
+
+    Args:
+        text: whether the column is of text, also if it holds none.
+    """
+    plain = [_plain(item) for item in values]
+    if any(map(_is_nan, plain)) and (text or not all(isinstance(item, _NUMBERS) for item in plain)):
+        return [None if _is_nan(item) else item for item in plain]
+    return plain
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def parameter_places(tokens: list[Token]) -> list[Place]:
@@ -150,7 +179,7 @@ def parameter_places(tokens: list[Token]) -> list[Place]:
             key = highest + 1
         elif token.token_type == TokenType.PARAMETER and token.text.startswith("$") and len(token.text) > 1:
             name = token.text[1:]
-            key = int(name) - 1 if name.isdigit() else name
+            key = _key(name)
         else:
             continue
         if isinstance(key, int):
@@ -204,13 +233,23 @@ def parameter_values(places: list[Place], parameters: Parameters, sql: str) -> d
         QueryError: a parameter in the text has no value.
     """
     given = _given(parameters)
+    folded = {_folded(key): value for key, value in given.items()}
     for place in places:
-        if place.key not in given:
+        if _folded(place.key) not in folded:
             raise QueryError(
-                f"parameter {_called(place.key)} has no value; {len(given)} given", sql, place.start
+                f"parameter {called(place.key)} has no value; {len(given)} given", sql, place.start
             )
     _refuse_unused(places, given)
-    return given
+    return {place.key: folded[_folded(place.key)] for place in places}
+
+
+def with_values(parameters: Parameters, changed: Mapping[int | str, Any]) -> Parameters:
+    """The parameters with other values for some, by the keys of their places."""
+    by_key = {_folded(key): value for key, value in changed.items()}
+    given = {key: by_key.get(_folded(key), value) for key, value in _given(parameters).items()}
+    if isinstance(parameters, Mapping):
+        return dict(zip(parameters, given.values(), strict=True))
+    return list(given.values())
 
 
 def check_parameters(places: list[Place], parameters: Parameters) -> None:
@@ -227,8 +266,13 @@ def check_parameters(places: list[Place], parameters: Parameters) -> None:
 def _given(parameters: Parameters) -> dict[int | str, Any]:
     """The values by name, or by index from 0; a dict with number keys counts from 1."""
     if isinstance(parameters, Mapping):
-        names = [str(key) for key in parameters]
-        keys = [int(name) - 1 if name.isdigit() else name for name in names]
+        keys = [_key(str(name)) for name in parameters]
+        once: dict[int | str, int | str] = {}
+        for key in keys:
+            if (folded := _folded(key)) in once:
+                both = f"{called(once[folded])} and {called(key)}"
+                raise UsageError(f"{both} are one parameter, as the case of a name does not count: give one")
+            once[folded] = key
         return dict(zip(keys, parameters.values(), strict=True))
     if isinstance(parameters, (str, bytes)) or not isinstance(parameters, (Sequence, NoneType)):
         kind = type(parameters).__name__
@@ -251,7 +295,7 @@ def refuse_no_numbers(places: Sequence[Place], values: Mapping[int | str, Any], 
         for item in value if listed else [value]:
             if isinstance(item, (float, decimal.Decimal)) and math.isnan(item):
                 raise QueryError(
-                    f"parameter {_called(place.key)} {verb} {item}, which nothing can be compared with; give"
+                    f"parameter {called(place.key)} {verb} {item}, which nothing can be compared with; give"
                     " a number, or float('inf') for no bound",
                     sql,
                     place.start,
@@ -261,19 +305,29 @@ def refuse_no_numbers(places: Sequence[Place], values: Mapping[int | str, Any], 
 def _refuse_pictures(given: Mapping[int | str, Any]) -> None:
     for key, value in given.items():
         if isinstance(value, GivenPicture):
-            raise UsageError(f"parameter {_called(key)} is {value!r}; {PICTURES_GO}")
+            raise UsageError(f"parameter {called(key)} is {value!r}; {PICTURES_GO}")
 
 
 def _refuse_unused(places: list[Place], given: dict[int | str, Any]) -> None:
-    # DuckDB ignores the case of parameter names.
-    used = {str(place.key).lower() for place in places}
-    unused = [_called(key) for key in given if str(key).lower() not in used]
+    used = {_folded(place.key) for place in places}
+    unused = [called(key) for key in given if _folded(key) not in used]
     if unused:
-        known = ", ".join(dict.fromkeys(_called(place.key) for place in places)) or "none"
+        known = ", ".join(dict.fromkeys(called(place.key) for place in places)) or "none"
         raise UsageError(f"the statement has no parameter {', '.join(unused)}; it has {known}")
 
 
-def _called(key: int | str) -> str:
+def _key(name: str) -> int | str:
+    """The key of a parameter's place: its index if the name is a number, else the name."""
+    return int(name) - 1 if name.isascii() and name.isdigit() else name
+
+
+def _folded(key: int | str) -> int | str:
+    """A parameter as DuckDB knows it: it ignores the case of names."""
+    return key.lower() if isinstance(key, str) else key
+
+
+def called(key: int | str) -> str:
+    """A parameter for people: `$name`, or its number from 1."""
     return f"${key}" if isinstance(key, str) else f"number {key + 1}"
 
 
