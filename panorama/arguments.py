@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import BadBox, EntityError, PanoramaError, UsageError, paths_told
+from panorama.lines import composed
 from panorama.values import (
     above,
     are_ids,
@@ -177,7 +178,8 @@ def _seen_id(name: str) -> Kind:
 ID = _id("an id is a whole number, as a query returns it")
 MODEL = _path("a model is the name of an embedder, or a folder with a recipe.toml")
 PROPOSER = _path("a proposer is the name of one, or a folder with a recipe.toml")
-SHAPE = Kind("a zone's name is text", is_text)
+SHAPE = Kind("a zone's name is text", is_text, plain=composed)
+CAMERA = Kind("a camera is its name as text, see Library.videos", is_text, plain=composed)
 
 KINDS: dict[str, Kind] = {
     "paths": Kind(
@@ -233,8 +235,8 @@ KINDS: dict[str, Kind] = {
     "key": Kind("a setting's name is text", is_text),
     "change": Kind("expected a function that takes all settings and returns a dict", callable),
     "value": Kind("a setting is a value that JSON can hold", is_json),
-    "camera": Kind("a camera is its name as text, see Library.videos", is_text),
-    "to": Kind("a camera is its name as text, see Library.videos", is_text),
+    "camera": CAMERA,
+    "to": CAMERA,
     "kind": Kind("the kind of a shape is 'zone' or 'line'", is_text),
     "points": Kind(
         "points are text, '10%,50% 90%,50% 90%,90%', or pairs of shares of the frame, [(0.1, 0.5), ...]",
