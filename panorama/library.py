@@ -331,7 +331,7 @@ class Library(LibraryAlbum):
     @property
     def zones(self) -> Zones:
         """The named shapes of the cameras: list, add, rename, move, drop, load and draw them."""
-        return Zones(self._store, self.videos)
+        return Zones(self._store, self.videos, self._path)
 
     def query(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None, *,

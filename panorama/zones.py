@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import cv2
 import numpy as np
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 
 from panorama.arguments import File, checked
 from panorama.cameras.listed_videos import names_of
-from panorama.commands import command
+from panorama.commands import command, using
 from panorama.errors import PanoramaError, UsageError, VideoError, unknown
 from panorama.folders import is_gone
 from panorama.json_text import parsed_json
@@ -38,18 +40,41 @@ _Plate = tuple[int, int, int, int]
 _COLOURS = ((80, 220, 120), (255, 170, 60), (90, 170, 255), (240, 100, 200), (240, 230, 80))
 
 
+_Class = TypeVar("_Class", bound=type)
+
+
+def _about_its_library(made: _Class) -> _Class:
+    """The class; commands in messages of all its methods name the library of the shapes if they must."""
+
+    def about(method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def run(self: Zones, *values: Any, **named: Any) -> Any:
+            with using(self._path):
+                return method(self, *values, **named)
+
+        return run
+
+    for name, method in list(vars(made).items()):
+        if inspect.isfunction(method) and name != "__init__":
+            setattr(made, name, about(method))
+    return made
+
+
 @checked
+@_about_its_library
 class Zones:
     """The zones and lines of a library, by camera and name. Iterating yields all of them.
 
     Args:
         store: where they are kept.
         videos: returns the library's videos, see `Snapshot.videos`.
+        path: of the library.
     """
 
-    def __init__(self, store: Store, videos: Callable[[], pa.Table]) -> None:
+    def __init__(self, store: Store, videos: Callable[[], pa.Table], path: Path) -> None:
         self._store = store
         self._videos = videos
+        self._path = path
 
     def __iter__(self) -> Iterator[Zone]:
         return iter(self._store.zones())
