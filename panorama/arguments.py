@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import BadBox, EntityError, PanoramaError, UsageError, paths_told
+from panorama.lines import composed
 from panorama.values import (
     above,
     are_ids,
@@ -23,6 +24,7 @@ from panorama.values import (
     are_queries,
     are_seen_ids,
     are_truths,
+    as_read,
     as_row,
     is_box,
     is_count,
@@ -38,7 +40,6 @@ from panorama.values import (
     is_size,
     is_text,
     is_whole,
-    several,
     shown,
     told,
     whole,
@@ -67,6 +68,7 @@ class Kind:
         plain: the value as everything behind the API has it, without numpy's numbers, fractions and decimals.
         typed: whether a value has the right type. The message on one that does not fit then shows the value
             alone; otherwise it begins with the type, which is the fault.
+        read: the value as it can be looked at, before it is.
     """
 
     says: str
@@ -74,9 +76,11 @@ class Kind:
     error: type[PanoramaError] = UsageError
     plain: Callable[[Any], Any] = lambda value: value
     typed: Callable[[Any], bool] = lambda value: False
+    read: Callable[[Any], Any] = lambda value: value
 
     def taken(self, value: Any, where: str = "") -> Any:
         """The value, plain; raises where it is of another kind, `where` before the message."""
+        value = self.read(value)
         self.check(value, where)
         return self.plain(value)
 
@@ -84,6 +88,19 @@ class Kind:
         """Raise where a value is of another kind; `where` stands before the message."""
         if not self.fits(value):
             raise self.error(f"{where}{self.says}, got {(shown if self.typed(value) else told)(value)}")
+
+
+class _Several(Kind):
+    """One value that fits, or several; of a long column, the first that does not fit is shown alone."""
+
+    def taken(self, value: Any, where: str = "") -> Any:
+        values = as_read(value)
+        if values is not value and is_row(values):
+            for one in values:
+                self.check(one, where)
+        elif not (is_row(values) and all(map(self.fits, values))):
+            self.check(values, where)
+        return self.plain(values)
 
 
 def _instance(module: str, name: str, example: str) -> Kind:
@@ -177,12 +194,14 @@ def _seen_id(name: str) -> Kind:
 ID = _id("an id is a whole number, as a query returns it")
 MODEL = _path("a model is the name of an embedder, or a folder with a recipe.toml")
 PROPOSER = _path("a proposer is the name of one, or a folder with a recipe.toml")
-SHAPE = Kind("a zone's name is text", is_text)
+SHAPE = Kind("a zone's name is text", is_text, plain=composed)
+CAMERA = Kind("a camera is its name as text, see Library.videos", is_text, plain=composed)
 
 KINDS: dict[str, Kind] = {
-    "paths": Kind(
+    "paths": _Several(
         "what to index is a file, a folder or a pattern, as text or a Path, or a list of them",
-        several(_is_typed_path),
+        is_path,
+        typed=_is_typed_path,
     ),
     "settings": _instance("panorama", "IngestSettings", "IngestSettings(samples_per_second=2.0)"),
     "depth": _whole("a depth is a whole number of exits"),
@@ -191,7 +210,7 @@ KINDS: dict[str, Kind] = {
     "recording": _instance("panorama", "RecordingRule", "RecordingRule(time_from='metadata')"),
     "redo": _flag("redo"),
     "hooks": _instance("panorama", "Hooks", "Hooks(on_file=print)"),
-    "videos": Kind("videos are names or paths, as text or a list of them", several(is_path)),
+    "videos": _Several("videos are names or paths, as text or a list of them", is_path, typed=_is_typed_path),
     "start": Kind("a start is local time as text, '2026-03-01 10:00:00'", is_text),
     "first_start": Kind("a start is local time as text, '2026-03-01 10:00:00'", is_text),
     "parts": Kind(
@@ -233,15 +252,18 @@ KINDS: dict[str, Kind] = {
     "key": Kind("a setting's name is text", is_text),
     "change": Kind("expected a function that takes all settings and returns a dict", callable),
     "value": Kind("a setting is a value that JSON can hold", is_json),
-    "camera": Kind("a camera is its name as text, see Library.videos", is_text),
-    "to": Kind("a camera is its name as text, see Library.videos", is_text),
+    "camera": CAMERA,
+    "to": CAMERA,
     "kind": Kind("the kind of a shape is 'zone' or 'line'", is_text),
     "points": Kind(
         "points are text, '10%,50% 90%,50% 90%,90%', or pairs of shares of the frame, [(0.1, 0.5), ...]",
         are_points,
+        read=as_read,
     ),
     "size": Kind(
-        "a size is two whole numbers (width, height)", is_size, plain=lambda value: tuple(map(int, value))
+        f"a size is two whole numbers (width, height), from 1 to {MOST_SIDE}",
+        lambda value: is_size(value, MOST_SIDE),
+        plain=lambda value: tuple(map(int, value)),
     ),
     "path": _path("a path is text or a Path, and not empty"),
     "result": _instance("panorama.query.result.result", "Result", "library.query('SELECT ...')"),

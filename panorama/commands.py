@@ -68,9 +68,13 @@ def _named_library() -> list[str]:
     library = _IN_USE.get()
     if not library:
         return []
-    used, plain = map(_whole, (library, os.environ.get(ENVIRONMENT) or DEFAULT_PATH))
-    # Links to one folder are one library.
-    return [] if os.path.realpath(used) == os.path.realpath(plain) else ["--library", used]
+    default = os.environ.get(ENVIRONMENT) or DEFAULT_PATH
+    try:
+        used, plain = map(_whole, (library, default))
+        # Links to one folder are one library.
+        return [] if os.path.realpath(used) == os.path.realpath(plain) else ["--library", used]
+    except FileNotFoundError:  # the working directory has been deleted, and with it what lay there
+        return ["--library", library]
 
 
 def _whole(path: str) -> str:

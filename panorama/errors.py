@@ -11,6 +11,7 @@ import errno
 import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from panorama.commands import command, command_of
@@ -177,7 +178,8 @@ def paths_told() -> Iterator[None]:
     """Context manager: turn the system's errors about paths into errors of Panorama.
 
     Raises:
-        UsageError: the name cannot be a file name: it is too long, not UTF-8, or a link to itself.
+        UsageError: the name cannot be a file name: it is too long, not UTF-8, or a link to itself; or it is
+            relative, and the working directory has been deleted.
         ClosedPath: the user has no permission for the path.
     """
     try:
@@ -193,6 +195,10 @@ def paths_told() -> Iterator[None]:
             raise
         raise UsageError(f"{str(exc).removeprefix(_LOOP)} is a link that leads to itself") from exc
     except OSError as exc:
+        if exc.errno == errno.ENOENT and exc.filename is None and _is_nowhere():
+            raise UsageError(
+                "the working directory has been deleted: go to another one, or give whole paths"
+            ) from exc
         if exc.filename is None or not isinstance(exc.filename, (str, bytes)):
             raise
         if isinstance(exc, PermissionError):
@@ -200,6 +206,15 @@ def paths_told() -> Iterator[None]:
         if exc.errno != errno.ENAMETOOLONG:
             raise
         raise UsageError(f"{os.fsdecode(exc.filename)!r} is longer than a file's name can be") from exc
+
+
+def _is_nowhere() -> bool:
+    """Whether the working directory has been deleted."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def unknown(kind: str, name: str, choices: Iterable[str], see: str) -> str:

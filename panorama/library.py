@@ -21,6 +21,7 @@ from panorama.album.seen_pictures import seen_pictures
 from panorama.api.album import LibraryAlbum
 from panorama.api.models import LibraryModels
 from panorama.api.named_frames import named_frame
+from panorama.api.path import picture_folder
 from panorama.arguments import Box, File, Ids, SeenIds, checked
 from panorama.cameras.listed_videos import gone_remarks, names_of
 from panorama.errors import UsageError
@@ -330,7 +331,7 @@ class Library(LibraryAlbum):
     @property
     def zones(self) -> Zones:
         """The named shapes of the cameras: list, add, rename, move, drop, load and draw them."""
-        return Zones(self._store, self.videos)
+        return Zones(self._store, self.videos, self._path)
 
     def query(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None, *,
@@ -355,7 +356,7 @@ class Library(LibraryAlbum):
         from panorama.album import vocabulary
         from panorama.answering.answerer import entity_statement
 
-        root = Path(picture_root or Path.cwd())
+        root = picture_folder(picture_root)
         statement = entity_statement(sql, parameters, read_only)
         if statement is not None:
             return vocabulary.execute(self, statement, root)
@@ -374,7 +375,7 @@ class Library(LibraryAlbum):
     ) -> Iterator[Result]:  # fmt: skip
         """Like `query_many`, but yield each answer as soon as it is ready."""
         return self._until_closed(
-            self._answering.query_each(queries, Path(picture_root or Path.cwd()), limits, stop)
+            self._answering.query_each(queries, picture_folder(picture_root), limits, stop)
         )
 
     @property

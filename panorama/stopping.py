@@ -10,6 +10,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+Handler = Callable[[int, FrameType | None], Any]
+"""What Python calls where a signal has come."""
+
 STOPPING = (signal.SIGTERM, signal.SIGHUP)
 """Signals that ask a process to end, besides Ctrl-C; it ends at once if it does not handle them."""
 
@@ -49,9 +52,15 @@ def may_delay() -> bool:
     return is_main and signal.getsignal(signal.SIGINT) is not None
 
 
+def _handlers() -> dict[signal.Signals, Handler]:
+    """The handlers that are Python code, of any signal: that of an alarm may raise as that of Ctrl-C does."""
+    found = {number: signal.getsignal(number) for number in signal.Signals}
+    return {number: handler for number, handler in found.items() if callable(handler)}
+
+
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C until the block ends, and what else unwinds; other threads than the main one never see it.
+    """Delay signals that Python code handles, as Ctrl-C, until the block ends; only the main thread has any.
 
     For blocks of milliseconds, after which the caller knows what it has to take back.
     """
@@ -59,9 +68,7 @@ def uninterrupted() -> Iterator[None]:
         yield
         return
     came: list[int] = []
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *STOPPING)}
-    # Signals that end the process at once need no delay: nothing is taken back then.
-    before = {number: handler for number, handler in before.items() if callable(handler)}
+    before = _handlers()  # signals that end the process at once need no delay: nothing is taken back then
     for number in before:
         signal.signal(number, lambda number, _frame: came.append(number))
     try:
@@ -85,7 +92,7 @@ def signals_raise() -> Iterator[None]:
         return
     raised: list[BaseException] = []
 
-    def noting(handler: Callable[[int, FrameType | None], Any]) -> Callable[[int, FrameType | None], None]:
+    def noting(handler: Handler) -> Handler:
         def hear(number: int, frame: FrameType | None) -> None:
             try:
                 handler(number, frame)
@@ -95,8 +102,8 @@ def signals_raise() -> Iterator[None]:
 
         return hear
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *STOPPING)}
-    heard = {number: noting(handler) for number, handler in before.items() if callable(handler)}
+    before = _handlers()
+    heard = {number: noting(handler) for number, handler in before.items()}
     try:
         for number, hear in heard.items():
             signal.signal(number, hear)

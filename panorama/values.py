@@ -109,13 +109,12 @@ def is_read_once(value: Any) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes, np.ndarray, Mapping, Sequence))
 
 
-def several(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """One value that fits, or several; what is read only once is not looked into."""
-
-    def fit(value: Any) -> bool:
-        return all(map(fits, value)) if is_row(value) else fits(value) or is_read_once(value)
-
-    return fit
+def as_read(value: Any) -> Any:
+    """What is read only once, also a column or a data frame, as a list; anything else as it is."""
+    if not is_read_once(value) or isinstance(value, os.PathLike):
+        return value
+    value = as_row(value)
+    return list(value) if is_read_once(value) else value
 
 
 def is_pixels(value: Any) -> bool:
@@ -185,7 +184,7 @@ def are_seen_ids(value: Any) -> bool:
 
 def are_points(value: Any) -> bool:
     """Text, or pairs of numbers."""
-    if is_text(value) or is_read_once(value):
+    if is_text(value):
         return True
     pairs = list(value) if isinstance(value, (Sequence, np.ndarray)) else [value]
     return all(
@@ -194,9 +193,9 @@ def are_points(value: Any) -> bool:
     )
 
 
-def is_size(value: Any) -> bool:
-    """Two whole numbers."""
-    return isinstance(value, Sequence) and len(value) == 2 and all(map(is_whole, value))
+def is_size(value: Any, most: float) -> bool:
+    """Two whole numbers from 1."""
+    return isinstance(value, Sequence) and len(value) == 2 and all(map(whole(1, most), value))
 
 
 def is_json(value: Any) -> bool:

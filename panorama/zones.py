@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import cv2
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from panorama.arguments import checked
-from panorama.commands import command
-from panorama.errors import PanoramaError, UnknownVideo, UsageError, VideoError, unknown
+from panorama.arguments import File, checked
+from panorama.cameras.listed_videos import names_of
+from panorama.commands import command, using
+from panorama.errors import PanoramaError, UsageError, VideoError, unknown
 from panorama.folders import is_gone
 from panorama.json_text import parsed_json
 from panorama.lettering import draw_text, text_width
@@ -37,18 +40,41 @@ _Plate = tuple[int, int, int, int]
 _COLOURS = ((80, 220, 120), (255, 170, 60), (90, 170, 255), (240, 100, 200), (240, 230, 80))
 
 
+_Class = TypeVar("_Class", bound=type)
+
+
+def _about_its_library(made: _Class) -> _Class:
+    """The class; commands in messages of all its methods name the library of the shapes if they must."""
+
+    def about(method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def run(self: Zones, *values: Any, **named: Any) -> Any:
+            with using(self._path):
+                return method(self, *values, **named)
+
+        return run
+
+    for name, method in list(vars(made).items()):
+        if inspect.isfunction(method) and name != "__init__":
+            setattr(made, name, about(method))
+    return made
+
+
 @checked
+@_about_its_library
 class Zones:
     """The zones and lines of a library, by camera and name. Iterating yields all of them.
 
     Args:
         store: where they are kept.
         videos: returns the library's videos, see `Snapshot.videos`.
+        path: of the library.
     """
 
-    def __init__(self, store: Store, videos: Callable[[], pa.Table]) -> None:
+    def __init__(self, store: Store, videos: Callable[[], pa.Table], path: Path) -> None:
         self._store = store
         self._videos = videos
+        self._path = path
 
     def __iter__(self) -> Iterator[Zone]:
         return iter(self._store.zones())
@@ -173,14 +199,15 @@ class Zones:
         return shapes
 
     def draw(
-        self, out: str | Path, *, camera: str | None = None, video: str | None = None, seconds: float = 0.0
+        self, out: str | Path, *, camera: str | None = None, video: File | None = None, seconds: float = 0.0
     ) -> list[Zone]:
         """Write an image: the shapes that hold for a camera, drawn on a frame of one of its videos.
 
         Args:
             out: the image file; its suffix sets the format.
             camera: needed if the library has several cameras and `video` is None.
-            video: a video of the library; None for the first of the camera. It alone determines the camera.
+            video: a video of the library, by name or path, which alone determines the camera; None for the
+                first of the camera.
             seconds: time of the frame.
 
         Returns:
@@ -202,17 +229,15 @@ class Zones:
         write_picture(draw_shapes(picture, shown), Path(out))
         return shown
 
-    def _row(self, camera: str | None, video: str | None) -> dict[str, Any]:
+    def _row(self, camera: str | None, video: File | None) -> dict[str, Any]:
         if camera is not None:
             self._check_camera(camera)
-        rows = self._videos().to_pylist()
-        names = [row["video"] for row in rows]
-        if video is not None and video not in names:
-            raise UnknownVideo(unknown("video", video, names, command("videos")))
+        listed = self._videos()
+        names = set(listed.column("video").to_pylist() if video is None else names_of(video, listed))
         chosen = [
             row
-            for row in rows
-            if video in (None, row["video"]) and (camera in (None, EVERY_CAMERA) or row["camera"] == camera)
+            for row in listed.to_pylist()
+            if row["video"] in names and (camera in (None, EVERY_CAMERA) or row["camera"] == camera)
         ]
         if not chosen:
             raise UsageError(f"no video {video or ''} of {of_camera(camera or '')}; see {command('videos')}")

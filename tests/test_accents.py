@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import sqlite3
 import unicodedata
 
 import pytest
@@ -77,3 +80,44 @@ def test_a_camera_is_read_from_a_path_as_keyboards_type_it():
     told = NamePattern("{camera}/%Y%m%d%H*").read(f"/a/{apart('Süd')}/2026030110-x.mp4")
     assert told is not None and told.camera == "Süd"
     assert folder_camera(f"/a/{apart('Süd')}/b.mp4", "/a", "b.mp4") == "Süd"
+
+
+@pytest.mark.parametrize("written", [str, apart], ids=["typed", "of a Mac"])
+@pytest.mark.parametrize("named", [str, apart], ids=["typed", "of a Mac"])
+def test_a_zone_is_found_however_its_accents_are_written(library, tmp_path, named, written):
+    """There was no zone 'Tür', did you mean 'Tür', also with the camera and the video of a Mac."""
+    zones, whole = library.zones, [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)]
+    assert zones.add(named("Tür"), whole, camera=written("Süd")).name == "Tür"
+    labelme = {"label": named("Höhe"), "shape_type": "polygon", "points": whole}
+    (tmp_path / "drawn.json").write_text(json.dumps({"shapes": [labelme]}))
+    zones.load(tmp_path / "drawn.json", camera=written("Süd"))
+    drawn = zones.draw(tmp_path / "zones.png", camera=written("Süd"), video=written("Süd/füchse.mp4"))
+    assert [zone.name for zone in drawn] == ["Höhe", "Tür"]
+    assert len(library.query(written("SELECT tracks WHERE inside('Tür') AND inside('Höhe')"))) == 1
+    assert len(library.query("SELECT * FROM zones WHERE zone = ?", [written("Tür")])) == 1
+    assert zones.rename(written("Tür"), named("Törchen"), camera=written("Süd")) == ["Süd"]
+    zones.move(written("Törchen"), "", camera=written("Süd"))
+    zones.move(written("Törchen"), written("Süd"))
+    assert zones.drop(written("Törchen")) == ["Süd"]
+
+
+@pytest.mark.parametrize("written", [str, apart], ids=["typed", "of a Mac"])
+def test_a_zone_that_is_stored_apart_is_found_and_changed(library, tmp_path, written):
+    """Names were stored as typed. Of two that are one now, the one that could be asked for holds."""
+    rows = [
+        ("", apart("Tür"), "[[0.9, 0], [1, 0], [1, 0.1]]"),
+        ("", "Tür", "[[0, 0], [1, 0], [1, 1], [0, 1]]"),
+        (apart("Süd"), apart("Höhe"), "[[0, 0], [1, 0], [1, 1], [0, 1]]"),
+    ]
+    catalog = tmp_path / "library" / "catalog.sqlite"
+    with contextlib.closing(sqlite3.connect(catalog)) as connection, connection:
+        connection.executemany("INSERT INTO zones VALUES (?, ?, 'zone', ?)", rows)
+    with panorama.open(tmp_path / "library") as library:
+        assert [(z.camera, z.name, len(z.points_xy)) for z in library.zones] == [
+            ("", "Tür", 4),
+            ("Süd", "Höhe", 4),
+        ]
+        assert len(library.query(written("SELECT tracks WHERE inside('Tür') AND inside('Höhe')"))) == 1
+        assert library.zones.rename(written("Höhe"), "Tor") == ["Süd"]
+        assert library.zones.drop(written("Tür")) == [""]
+        assert [(z.camera, z.name) for z in library.zones] == [("Süd", "Tor")]

@@ -16,6 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from fakes import Thing, coloured_things, thing_picture, write_film, write_picture
 
@@ -171,6 +172,19 @@ PICTURE = thing_picture("red")
         (UsageError, "whole numbers, .* got an array of .* float64",
          lambda lib: lib.vectors_of(np.zeros(2), 1)),
         (UsageError, "a list of them, got an array of .* int64", lambda lib: lib.index(np.array([5]))),
+        (UsageError, r"index\(paths=...\): .* a list of them, got None",
+         lambda lib: lib.index(pa.array(["a.mp4", None] * 90))),
+        (UsageError, r"remove_videos\(videos=...\): .* a list of them, got None",
+         lambda lib: lib.remove_videos(pa.chunked_array([["a.mp4"], [None]]))),
+        (UsageError, r"date\(videos=...\): .* a list of them, got Row \('a.mp4',\)",
+         lambda lib: lib.date(lib.query("SELECT video FROM videos"))),
+        (UsageError, r"a list of them, got 'a\\x00b'", lambda lib: lib.index("a\0b")),
+        (UsageError, r"a list of them, got 'a\\x00b'", lambda lib: lib.index({"a\0b"})),
+        (UsageError, "pairs of shares", lambda lib: lib.zones.add("x", iter([(0.1, 0.2, 0.3)]))),
+        (UsageError, "pairs of shares", lambda lib: lib.zones.add("x", pa.table({"x": [0.1]}))),
+        (UsageError, r"two whole numbers \(width, height\), from 1 to 1000000, got tuple \(0, 9\)",
+         lambda lib: lib.zones.add("x", "1,1 9,1 9,9", size=(0, 9))),
+        (UnknownVideo, "no video 'c.mp4'", lambda lib: lib.zones.draw("z.png", video=Path("c.mp4"))),
         (UsageError, "an id is a whole number", lambda lib: lib.crop("1")),
         (UsageError, "no crop 5", lambda lib: lib.vectors_of([5], 1)),
         (UsageError, "exits 1 to 1, got 9", lambda lib: lib.vectors_of([5], 9)),
@@ -461,3 +475,19 @@ def test_settings_do_not_name_two_rates(folder: Path, library: Library) -> None:
     assert not new.exists
     for one in (IngestSettings(every=3), IngestSettings(samples_per_second=2)):
         check_rate(one, None)
+
+
+def test_columns_of_tables_name_videos_and_points(library: Library, tmp_path: Path) -> None:
+    """A column of Arrow ended in a TypeError, points in a data frame in a ValueError."""
+    pandas = pytest.importorskip("pandas")
+    uris, names = (library.videos()[column] for column in ("uri", "video"))
+    for column in (uris, pandas.Series(uris.to_pylist())):
+        assert len(library.index(column).files) == 1
+    points = pandas.DataFrame({"x": [0.0, 0.5, 0.5], "y": [0.0, 0.0, 0.5]})
+    corners = ((0.0, 0.0), (0.5, 0.0), (0.5, 0.5))
+    assert library.zones.add("lawn", points).points_xy == corners
+    assert library.zones.add("lawn", iter(corners)).points_xy == corners
+    for video in (uris[0].as_py(), Path(uris[0].as_py()), names[0].as_py(), Path(names[0].as_py())):
+        assert [zone.name for zone in library.zones.draw(tmp_path / "zones.png", video=video)] == ["lawn"]
+    library.date(names, start="")
+    library.zones.drop("lawn")

@@ -15,7 +15,7 @@ from fakes import Thing, thing_picture, write_film, write_picture
 import panorama
 from panorama.cli.main import _COMMANDS
 from panorama.commands import ENVIRONMENT, command, command_of, using
-from panorama.errors import UnknownEntity
+from panorama.errors import PanoramaError, UnknownEntity
 
 OTHER = "the other"
 """The name of a library that plain `panorama` does not open, with a blank in it."""
@@ -71,6 +71,13 @@ def test_in_python_it_is_the_library_whose_method_says_so(tmp_path, monkeypatch)
         answers = library.query_each(["SELECT tracks WHERE video = 'x'"])
         assert f"--library {tmp_path}/b videos" in " ".join(next(answers).warnings)
         assert command("info") == "panorama info"
+        for ask in (
+            lambda: library.zones.drop("lawn"),
+            lambda: library.zones.add("lawn", "0%,0% 9%,9%", camera="gate"),
+            lambda: library.zones.draw("zones.png", video="x"),
+        ):
+            with pytest.raises(PanoramaError, match=f"panorama --library {tmp_path}/b "):
+                ask()
 
 
 ADVISING = re.compile(rf"panorama (?:{'|'.join(_COMMANDS)})\b")

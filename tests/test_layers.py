@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "values": frozenset(),
     "whole_files": frozenset(),
     "whole_imports": frozenset(),
-    "arguments": frozenset({"errors", "values", "whole_imports"}),
+    "arguments": frozenset({"errors", "lines", "values", "whole_imports"}),
     "content": frozenset({"errors"}),
     "threads": frozenset({"errors", "arguments"}),
     "waits": frozenset(),

@@ -11,7 +11,7 @@ import pytest
 from fakes import Thing, thing_picture, write_film, write_picture
 
 import panorama
-from panorama.errors import PanoramaError
+from panorama.errors import PanoramaError, UsageError
 
 COMMANDS = (["info"], ["index", "v"], ["register", "x", "a.png"], ["query", "SELECT frames"], ["tune", "v"])
 TOLD = {
@@ -153,3 +153,46 @@ def test_a_link_that_rows_are_written_to_stays_one(run: Callable[..., Any], aske
 def test_sql_that_is_no_text_is_told_where(run: Callable[..., Any], asked: Path) -> None:
     done = run("query", "SELECT '" + os.fsdecode(b"\xff") + "'")
     assert done.status == 1 and "not UTF-8 text\n  line 1, column 9" in done.err
+
+
+def test_a_working_directory_that_was_deleted_is_asked_for_only_where_a_path_begins_there(
+    run: Callable[..., Any], asked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every query ended as a defect in Panorama, `SELECT 1` too."""
+    where = asked / "panorama-library"
+    (asked / "gone").mkdir()
+    monkeypatch.chdir(asked / "gone")
+    (asked / "gone").rmdir()
+    done = run("--library", where, "query", "SELECT video FROM videos ORDER BY video", "--format", "csv")
+    assert done.status == 0 and done.out.splitlines() == ["video", "gate/a.mp4", "yard/b.mp4"]
+    near = run("--library", where, "query", "SELECT frames WHERE entity = 'reed'")
+    assert near.err.endswith(f"See: panorama --library {where} entities\n")
+    told = "the working directory has been deleted: go to another one, or give whole paths"
+    for words in (
+        ("query", "SELECT 1"),  # of the library that lies there
+        ("--library", where, "query", "SELECT tracks ORDER BY similarity('a.png')"),
+        ("--library", where, "query", "CREATE ENTITY 'new' FROM 'a.png'"),
+    ):
+        refused = run(*words)
+        assert (refused.status, refused.err) == (2, f"UsageError: {told}\n")
+    with panorama.open(where) as library:
+        picture = f"SELECT tracks ORDER BY similarity('{asked}/album/red/one.png')"
+        assert len(library.query(picture, picture_root=asked)) > 0
+        assert len(library.query_many(["SELECT 1"])) == 1
+        with pytest.raises(UsageError, match=told):
+            library.query_many(["SELECT verify('a.png', 'b.png')"])
+        assert library.reviewed("gate/a.mp4") == []
+        assert library.why("red", "gate/a.mp4", seconds=2.0).band == "accepted"
+        assert library.remove_videos(asked / "v" / "gate" / "a.mp4") == ["gate/a.mp4"]
+
+
+def test_a_picture_root_from_the_working_directory_is_the_one_of_now(
+    asked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stayed the one of the first query that named it so."""
+    write_picture(asked / "other" / "album" / "new.png", thing_picture("blue"))
+    with panorama.open("panorama-library") as library:
+        sql = "SELECT tracks ORDER BY similarity('{}') DESC LIMIT 1"
+        assert len(library.query(sql.format("red/one.png"), picture_root="album")) == 1
+        monkeypatch.chdir(asked / "other")
+        assert len(library.query(sql.format("new.png"), picture_root="album")) == 1

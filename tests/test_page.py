@@ -16,7 +16,7 @@ from fakes import Thing, write_film
 from page_samples import RED, Page, picture
 
 import panorama
-from panorama.errors import UsageError
+from panorama.errors import EntityError, UsageError
 from panorama.lines import clock
 from panorama.page.frames import frames_on_page
 from panorama.page.tiles import Tile
@@ -359,6 +359,14 @@ def test_a_frame_is_called_by_its_own_time(run, asked, paged, rows):
         assert tile.attributes["aria-label"].endswith(f" at {clock(shown['time'])}")
         assert clock(row["start_time"]) in tile.of_class("when")[0].text
     assert max(behind) > 0.2
+
+
+def test_a_name_that_no_entity_can_have_is_refused_and_no_page_is_written(asked):
+    with panorama.open("panorama-library") as library:
+        result = library.query("SELECT track_id, video, start_time AS time FROM tracks")
+        with pytest.raises(EntityError, match="no line breaks or control characters"):
+            library.page(result, asked / "own.html", entity="a\0b\nc")
+    assert not (asked / "own.html").exists()
 
 
 def test_from_python_the_answer_is_given_and_the_entity_may_be(asked):

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fakes import library_of_red
@@ -16,6 +17,9 @@ import panorama
 from panorama.errors import QueryTimeout, UsageError
 from panorama.library import Library
 from panorama.query.matching.passes import Passes
+from panorama.query.sql.rewrite import Rewriter
+from panorama.query.stopping import Stopper
+from panorama.query.text.tokens import tokenize
 
 ENDLESS = "SELECT count(*) FROM range(100000000000) r(i) WHERE i % 7 = 3"
 RED = "SELECT tracks WHERE entity = 'red'"
@@ -81,6 +85,29 @@ def test_a_condition_on_names_that_is_stopped_is_no_error_in_the_statement(libra
     sql = f"SELECT frames WHERE entity LIKE (SELECT n::VARCHAR FROM ({ENDLESS}) t(n))"
     with pytest.raises(QueryTimeout, match=r"limit of 0\.3 s"):
         library.query(sql, limits=panorama.Limits(seconds=0.3))
+
+
+class Asked:
+    """A connection that names one entity, and knows which thread asked for it."""
+
+    thread: int | None = None
+
+    def execute(self, _: str) -> Asked:
+        self.thread = threading.get_ident()
+        return self
+
+    def fetchall(self) -> list[tuple[str]]:
+        return [("red",)]
+
+
+def test_the_thread_that_hears_signals_does_not_ask_for_the_names_of_a_condition() -> None:
+    """DuckDB looks for no signal while it waits for its other threads: Ctrl-C waited for the limit."""
+    sql = "SELECT frames WHERE entity LIKE 'r%'"
+    connection: Any = Asked()
+    with Stopper(connection, None, None):
+        rewritten = Rewriter(sql, tokenize(sql), None, ("red",), connection, lambda *_: None).rewrite()
+    assert "red" in rewritten.text
+    assert connection.thread not in (None, threading.get_ident())
 
 
 def test_a_query_past_its_limit_says_so_though_it_could_be_stopped(library: Library) -> None:

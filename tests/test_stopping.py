@@ -91,18 +91,18 @@ def test_what_tells_the_program_to_end_waits_for_the_block_where_it_unwinds() ->
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
-def made_into_something_else() -> None:
+def made_into_something_else(sent: signal.Signals = signal.SIGINT) -> None:
     """What DuckDB makes of it, of which it keeps the text."""
     try:
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(sent)
     except BaseException as exc:
         text = str(exc)
     raise ValueError(f"reading failed: {text}")
 
 
-def dropped() -> None:
+def dropped(sent: signal.Signals = signal.SIGINT) -> None:
     with contextlib.suppress(ValueError):
-        made_into_something_else()
+        made_into_something_else(sent)
 
 
 @pytest.mark.parametrize("within", [made_into_something_else, dropped])
@@ -112,21 +112,26 @@ def test_what_a_signal_raised_is_told_whatever_became_of_it_on_the_way(within: C
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_handler_of_the_program_is_asked_and_what_it_raises_is_told() -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGALRM, signal.SIGUSR2])
+def test_a_handler_of_the_program_is_asked_and_what_it_raises_is_told(sent: signal.Signals) -> None:
     def leave(number: int, _: object) -> None:
         raise SystemExit(number)
 
     heard: list[int] = []
-    before = signal.signal(signal.SIGINT, leave)
+    before = signal.signal(sent, leave)
     try:
         with pytest.raises(SystemExit), signals_raise():
-            dropped()
-        signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+            dropped(sent)
+        with pytest.raises(SystemExit), uninterrupted():
+            signal.raise_signal(sent)
+            heard.append(0)
+        assert heard.pop() == 0
+        signal.signal(sent, lambda number, _: heard.append(number))
         with signals_raise():
-            signal.raise_signal(signal.SIGINT)
-        assert heard == [signal.SIGINT]
+            signal.raise_signal(sent)
+        assert heard == [sent]
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(sent, before)
 
 
 def test_an_error_beside_no_signal_stays_what_it_is() -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from panorama.album.entities import Entity
 from panorama.api.contents import LibraryContents
 from panorama.arguments import File, Ids, checked
-from panorama.cameras.listed_videos import uri_of
+from panorama.cameras.listed_videos import real_path, uri_of
 from panorama.errors import UnknownEntity, no_entity
 from panorama.store import Exemplar, Reviewed, check_name
 
@@ -51,7 +49,7 @@ class LibraryAlbum(LibraryContents):
         Args:
             video: a file, or the name of a video in the library; UnknownVideo if the library holds neither.
         """
-        known = self._store.known_file(str(Path(video).resolve()))
+        known = self._store.known_file(real_path(video))
         if known is None:
             known = self._store.known_file(uri_of(video, self.videos()))
         return self._store.reviewed(known.content_hash) if known else []

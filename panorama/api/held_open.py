@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from panorama.commands import using
-from panorama.errors import LibraryClosed
+from panorama.errors import LibraryClosed, paths_told
 from panorama.stopping import uninterrupted
 from panorama.store import Store
 from panorama.threads import watch_forks
@@ -122,7 +122,7 @@ class HeldOpen:
     def _until_closed(self, found: Iterator[T]) -> Iterator[T]:
         """Yield items one by one; raise LibraryClosed for each item requested after `close`."""
         while True:
-            with using(self._path), imports_whole():
+            with using(self._path), imports_whole(), paths_told():
                 each = next(found, None)
             if each is None:
                 return

@@ -1,4 +1,4 @@
-"""A path, or none, comes in; the directory of the library it means goes out."""
+"""A path, or none, comes in; the directory of the library, or of pictures, that it means goes out."""
 
 from __future__ import annotations
 
@@ -16,6 +16,18 @@ LONGEST_BYTES = 489
 def library_path(path: str | Path | None = None) -> Path:
     """The library's path: the one given, else $PANORAMA_LIBRARY, else ./panorama-library."""
     return Path(path or os.environ.get(ENVIRONMENT) or DEFAULT_PATH)
+
+
+def picture_folder(root: str | Path | None = None) -> Path:
+    """The absolute folder that contains the pictures named in SQL: the one given, else the working directory.
+
+    If that has been deleted, the path as it is, for statements that name no picture.
+    """
+    folder = Path(root or "")
+    try:
+        return folder.absolute()
+    except FileNotFoundError:
+        return folder
 
 
 def library_folder(path: str | Path | None = None) -> Path:

@@ -38,11 +38,19 @@ def names_of(videos: Sequence[str | Path] | str | Path, listed: pa.Table) -> lis
     found: dict[str, None] = {}
     for given in [videos] if isinstance(videos, (str, os.PathLike)) else videos:
         video = os.fspath(given)
-        name = composed(video) if composed(video) in known else by_uri.get(str(Path(video).resolve()))
+        name = composed(video) if composed(video) in known else by_uri.get(real_path(video))
         if name is None:
             raise UnknownVideo(unknown("video", video, names, command("videos")))
         found[name] = None
     return list(found)
+
+
+def real_path(video: str | Path) -> str:
+    """The path of a video, links followed; as it is, which may be a name, without a working directory."""
+    try:
+        return str(Path(video).resolve())
+    except FileNotFoundError:
+        return str(video)
 
 
 def uri_of(video: str | Path, listed: pa.Table) -> str:

@@ -22,6 +22,7 @@ from panorama.query.result.result import Result
 from panorama.query.text.undecided import told_on_page
 from panorama.shown.hit_frames import NoFrame, stamps_of
 from panorama.shown.track_boxes import TrackBoxes
+from panorama.store import check_name
 from panorama.store.files.outputs import check_output, whole_file
 
 if TYPE_CHECKING:
@@ -101,9 +102,11 @@ def write_page(
 
     Raises:
         UsageError: `out` has another suffix, or is a video or one of a library's own files.
+        EntityError: no entity can have the name.
         QueryError: the answer has no video and time.
         LibraryWriteError: the file cannot be written.
     """
+    entity = check_name(entity) if entity else None
     videos = library.videos()
     paths = {row["video"]: row["uri"] for row in videos.to_pylist()}
     check_page(out, set(paths.values()))

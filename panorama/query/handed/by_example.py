@@ -47,7 +47,7 @@ class ByExample:
 
     def __init__(self, matcher: Matcher, root: Path | None, read: Callable[[Path | Image], Image]) -> None:
         self._matcher = matcher
-        self._root = root.resolve() if root is not None else None
+        self._root = root
         self._read = read
 
     def similarity(self, call: SimilarityCall, request: MatchRequest, run: Run) -> None:
@@ -83,10 +83,11 @@ class ByExample:
             return self._read(named.given)
         if self._root is None:
             raise QueryError("pictures cannot be named here: there is no picture root", run.sql, position)
-        place = spelled(self._root / named).resolve()
-        if not place.is_relative_to(self._root):
+        root = self._root.resolve()  # not before: the working directory may have been deleted
+        place = spelled(root / named).resolve()
+        if not place.is_relative_to(root):
             raise QueryError(
-                f"picture {named!r} lies outside {self._root}, where pictures must be; {ELSEWHERE}",
+                f"picture {named!r} lies outside {root}, where pictures must be; {ELSEWHERE}",
                 run.sql,
                 position,
             )
@@ -95,7 +96,7 @@ class ByExample:
                 f"SELECT 1 FROM {SCHEMA}.entities WHERE entity = ?", [named]
             ).fetchall()
             meant = f"; {named!r} is an entity: WHERE entity = {quote_text(str(named))}" if known else ""
-            raise BadImage(f"there is no picture {named!r} in {self._root}{meant}")
+            raise BadImage(f"there is no picture {named!r} in {root}{meant}")
         try:
             return self._read(place)
         except BadImage as exc:

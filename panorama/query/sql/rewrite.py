@@ -32,7 +32,7 @@ from panorama.query.sql.rewritten import (
     Verify,
 )
 from panorama.query.sql.unions import check_sides
-from panorama.query.stopping import check_stopped
+from panorama.query.stopping import check_stopped, signals_stop
 from panorama.query.text.dialect import parse_shorthand
 from panorama.query.text.extensions import (
     CLOSERS,
@@ -185,7 +185,8 @@ class Rewriter:
     def _names_where(self, condition: str) -> tuple[str, ...]:
         sql = f"SELECT entity FROM {SCHEMA}.entities WHERE ({condition}) ORDER BY entity"
         try:
-            return tuple(row[0] for row in self._connection.execute(sql).fetchall())
+            rows = signals_stop(lambda: self._connection.execute(sql).fetchall())
+            return tuple(row[0] for row in rows)
         except (duckdb.InterruptException, duckdb.FatalException, duckdb.InternalException):
             raise
         except duckdb.Error as exc:

@@ -10,6 +10,7 @@ from typing import Any
 
 from panorama.commands import command
 from panorama.errors import UsageError, unknown
+from panorama.lines import composed
 from panorama.store.catalog.database import Transaction
 from panorama.store.catalog.decoded import Column
 
@@ -25,6 +26,7 @@ ON CONFLICT (camera, name) DO UPDATE SET kind = excluded.kind, points = excluded
 """
 _ZONES = "SELECT camera, name, kind, points FROM zones ORDER BY camera, name"
 _NAMES = "SELECT camera, name, kind FROM zones ORDER BY camera, name"
+_COMPOSE = "UPDATE zones SET camera = :to, name = :new WHERE camera = :camera AND name = :name"
 _DROP = "DELETE FROM zones WHERE camera = :camera AND name = :name"
 _MOVE = "UPDATE zones SET camera = :to WHERE camera = :camera AND name = :name"
 _RENAME = "UPDATE zones SET name = :new WHERE camera = :camera AND name = :name"
@@ -37,8 +39,8 @@ class Zone:
     """A named shape in the picture of one camera.
 
     Attributes:
-        camera: its name; EVERY_CAMERA for a shape of all cameras.
-        name: of the shape.
+        camera: its name, composed (Unicode NFC) as videos have it; EVERY_CAMERA for a shape of all cameras.
+        name: of the shape, composed as the texts of statements are.
         kind: 'zone', a polygon, or 'line', one or several segments from the first point to the last.
         points_xy: as fractions of the width and height of the displayed frame, so that a shape fits videos
             of any size.
@@ -54,6 +56,8 @@ class Zone:
     points_xy: tuple[Point, ...]
 
     def __post_init__(self) -> None:
+        for field in ("camera", "name"):
+            object.__setattr__(self, field, composed(getattr(self, field)))
         what = f"{self.kind} {self.name!r}"
         least = LEAST_POINTS.get(self.kind)
         if least is None:
@@ -131,8 +135,36 @@ def _back_over(first: tuple[Point, Point], second: tuple[Point, Point], follows:
     return (b[0] - a[0]) * (d[0] - c[0]) + (b[1] - a[1]) * (d[1] - c[1]) < 0
 
 
+def _rows(tx: Transaction, sql: str) -> dict[tuple[str, str], Any]:
+    """The rows of all shapes by composed camera and name, in order.
+
+    Names were once stored as they were typed. Of two that are one now, the one that is stored composed is
+    meant: only that one could be asked for.
+    """
+    held: dict[tuple[str, str], Any] = {}
+    for row in tx.rows(sql):
+        key = (composed(row.camera), composed(row.name))
+        if key not in held or key == (row.camera, row.name):
+            held[key] = row
+    return {key: held[key] for key in sorted(held)}
+
+
+def _compose(tx: Transaction) -> None:
+    """Store all names composed, so that a statement of this module finds each shape by its name."""
+    held = _rows(tx, _NAMES)
+    for row in tx.rows(_NAMES):
+        to, new = key = composed(row.camera), composed(row.name)
+        if key == (row.camera, row.name):
+            continue
+        if held[key] == row:
+            tx.run(_COMPOSE, camera=row.camera, name=row.name, to=to, new=new)
+        else:
+            tx.run(_DROP, camera=row.camera, name=row.name)
+
+
 def put_zones(tx: Transaction, shapes: Sequence[Zone]) -> None:
     """Store shapes; replace those of the same camera and name."""
+    _compose(tx)
     for zone in shapes:
         points = json.dumps([[float(x), float(y)] for x, y in zone.points_xy])
         tx.run(_PUT, camera=zone.camera, name=zone.name, kind=zone.kind, points=points)
@@ -145,12 +177,12 @@ def zones(tx: Transaction) -> tuple[Zone, ...]:
     Raises:
         LibraryDamaged: the stored points of a shape are invalid.
     """
-    return tuple(_POINTS.of(tx, ((row, row.points) for row in tx.rows(_ZONES))))
+    return tuple(_POINTS.of(tx, ((row, row.points) for row in _rows(tx, _ZONES).values())))
 
 
 def zone_names(tx: Transaction) -> list[tuple[str, str, str]]:
     """Camera, name and kind of all shapes, including those with invalid points."""
-    return [(row.camera, row.name, row.kind) for row in tx.rows(_NAMES)]
+    return [(camera, name, row.kind) for (camera, name), row in _rows(tx, _NAMES).items()]
 
 
 def _read(row: Any, points: str) -> Zone:
@@ -174,6 +206,7 @@ def drop_zone(tx: Transaction, camera: str, name: str) -> None:
     Raises:
         UsageError: the camera has no shape of that name.
     """
+    _compose(tx)
     if not tx.run(_DROP, camera=camera, name=name):
         _refuse_unknown(tx, camera, name)
     tx.bump("settings")
@@ -185,6 +218,7 @@ def rename_zone(tx: Transaction, camera: str, name: str, new: str) -> None:
     Raises:
         UsageError: the camera has no shape of that name, or already one of the new name, or that is invalid.
     """
+    _compose(tx)
     known = {held: kind for where, held, kind in zone_names(tx) if where == camera}
     if name not in known:
         _refuse_unknown(tx, camera, name)
@@ -201,6 +235,7 @@ def move_zone(tx: Transaction, camera: str, name: str, to: str) -> None:
     Raises:
         UsageError: the camera has no shape of that name, or the other camera already has one.
     """
+    _compose(tx)
     kinds = {(where, held): kind for where, held, kind in zone_names(tx)}
     if (camera, name) not in kinds:
         _refuse_unknown(tx, camera, name)
