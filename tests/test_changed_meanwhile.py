@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fakes import ColoredThings, Thing, write_film
@@ -16,11 +17,13 @@ import panorama
 from panorama.album import registering
 from panorama.crops import encode_jpeg
 from panorama.indexing import intake
+from panorama.indexing.settings import IngestSettings
 from panorama.models.base import Image
 from panorama.regions import Regions
 from panorama.store import Store
 from panorama.video import FileMark, VideoReader, content_hash, goes_on, open_video
 
+OTHER = IngestSettings(samples_per_second=5)
 CHANGED = "changed while it was being indexed; run the same command again"
 
 
@@ -149,6 +152,68 @@ def test_a_copy_behind_a_file_that_was_replaced_is_indexed_itself(tmp_path: Path
     files = index(tmp_path / "library", [films], proposer=Meanwhile(lambda: following.replace(first)))
     assert [(file.status, file.video) for file in files] == [("failed", ""), ("indexed", "2.mp4")]
     assert held(tmp_path / "library") == {"2.mp4": 40}
+
+
+@pytest.mark.parametrize("file", ["deleted", "still there"])
+def test_a_video_that_is_removed_while_it_is_indexed_again_stays_removed(tmp_path: Path, file: str) -> None:
+    """Its new rows came into the library after `remove` had ended, also of a file that was deleted."""
+    library, film = tmp_path / "library", red(tmp_path / "a.mp4")
+    index(library, [film])
+
+    def remove() -> None:
+        with Store.open(library) as store:
+            store.remove_videos(["a.mp4"])
+        if file == "deleted":
+            film.unlink()
+
+    (told,) = index(library, [film], proposer=Meanwhile(remove), settings=OTHER)
+    assert (told.status, told.reason, told.video) == ("skipped", "removed", "")
+    assert told.note == "removed from the library while it was being indexed; nothing of it was stored"
+    assert held(library) == {}
+    with Store.open(library) as store:
+        assert not any(store.snapshot().files.values())
+        assert not [*store._place.data.rglob("s00000002*")], "what was written is deleted"
+        assert not list(store._place.locks.glob("writer-*"))
+    (told,) = index(library, [red(film)])
+    assert (told.status, held(library)) == ("indexed", {"a.mp4": 40}), "a later run adds what it is asked for"
+
+
+def test_a_copy_of_a_video_that_is_removed_meanwhile_is_indexed_itself(tmp_path: Path) -> None:
+    library, films = tmp_path / "library", tmp_path / "films"
+    shutil.copy(red(films / "1.mp4"), films / "2.mp4")
+    blue(films / "3.mp4")
+    index(library, [films])
+
+    def remove() -> None:
+        with Store.open(library) as store:
+            store.remove_videos(["1.mp4"])
+
+    files = index(library, [films], proposer=Meanwhile(remove), settings=OTHER)
+    told = {Path(file.path).name: (file.status, file.video) for file in files}
+    assert told == {"1.mp4": ("skipped", ""), "2.mp4": ("indexed", "2.mp4"), "3.mp4": ("indexed", "3.mp4")}
+    assert held(library) == {"2.mp4": 40, "3.mp4": 20}
+
+
+def test_a_touched_copy_that_is_removed_meanwhile_does_not_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its content is there, in another file, so its row was only to be brought up to date."""
+    library, films, attach = tmp_path / "library", tmp_path / "films", Store.attach_video
+    shutil.copy(red(films / "1.mp4"), films / "2.mp4")
+    index(library, [films])
+    os.utime(films / "2.mp4", ns=(1, 1))
+
+    def removing(store: Store, *given: Any) -> str | None:
+        store.remove_videos(["2.mp4"])
+        return attach(store, *given)
+
+    monkeypatch.setattr(Store, "attach_video", removing)
+    files = index(library, [films])
+    assert [(file.status, file.video, file.reason) for file in files] == [
+        ("skipped", "1.mp4", "unchanged"),
+        ("skipped", "", "removed"),
+    ]
+    assert held(library) == {"1.mp4": 40}
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,7 @@ class Intake:
             yield Flush()
         # Of what grows, no more than its row says: later this tells whether it went on.
         row = row_of(video, mark.state, sample, content_hash(mark, self._wait))
+        row = replace(row, is_known=known is not None)
         if known is not None and known.content_hash != row.content_hash:
             row = self._going_on(row, mark, known)
         if (other := self._other(self._store.known_content(row.content_hash))) is not None:

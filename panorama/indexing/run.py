@@ -22,6 +22,7 @@ from panorama.indexing.outcomes import (
     Reason,
     failed,
     forgotten,
+    removed,
 )
 from panorama.indexing.parcels import Flush, Job, Parcel
 from panorama.indexing.pipeline import Line
@@ -255,6 +256,12 @@ class _Run:
         if ticket.was is not None and (known := self._store.known_content(row.content_hash)) is not None:
             row = self._with_moved(ticket, places_of(former_names(self._store, known)))
         name = self._store.attach_video(row, copy.settings_hash)
+        if name is None and row.is_known and self._store.known_file(row.uri) is None:
+            return removed(path)
+        if name is None and row.content_hash in self._publisher.removed:
+            self._intake.gave_nothing(row.content_hash)
+            self._intake.again(copy)
+            return None
         if name is None and copy.held:
             # The only file with this content has changed meanwhile, for example one before it in the line.
             self._intake.elsewhere.append(Elsewhere(ticket.number, ticket.video, ticket.row.content_hash))
