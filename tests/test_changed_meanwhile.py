@@ -18,6 +18,7 @@ from panorama.album import registering
 from panorama.crops import encode_jpeg
 from panorama.indexing import intake
 from panorama.indexing.settings import IngestSettings
+from panorama.library import Library
 from panorama.models.base import Image
 from panorama.regions import Regions
 from panorama.store import Store
@@ -255,6 +256,39 @@ def test_a_folder_that_grows_while_it_is_hashed_goes_on_later(
         known = store.known_file(str(folder.resolve()))
         assert known is not None and (known.size, known.content_hash) == (before.size, content)
         assert goes_on(FileMark.of(folder), known.size, known.content_hash)
+
+
+@pytest.mark.parametrize("change", ["grown", "replaced"])
+def test_a_time_and_an_answer_given_while_a_changed_file_is_decoded_stay_or_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake_proposer: ColoredThings, change: str
+) -> None:
+    """Nothing was to keep as the file was examined, so nobody looked whether the recording goes on."""
+    film = red(tmp_path / "live.ts", frames=60)
+    whole = film.read_bytes()
+    film.write_bytes(whole[: len(whole) // 188 // 2 * 188])
+    library = tmp_path / "library"
+    with panorama.open(library, create=True) as opened:
+        opened.index(film, model="color-bands", settings=SETTINGS)
+
+    def say() -> None:
+        with panorama.open(library) as other:
+            other.date("live.ts", start="2026-03-01 10:00:00", zone="UTC")
+            other.register_seen("red", track_ids=[other.query("SELECT track_id FROM tracks")[0].track_id])
+
+    film.write_bytes(whole) if change == "grown" else blue(film, frames=100)
+    meanwhile = Meanwhile(say)
+    monkeypatch.setattr(Library, "proposer", property(lambda self: meanwhile))
+    with panorama.open(library) as opened:
+        report = opened.index(film)
+        assert [file.status for file in report.files] == ["indexed"]
+        begins = opened.query("SELECT start_clock FROM videos")[0].start_clock
+        told = [line for line in report.warnings if "the time set by hand was removed" in line]
+        if change == "grown":
+            assert (str(begins), told) == ("2026-03-01 10:00:00", [])
+            assert len(opened.reviewed("live.ts")) == 1
+        else:
+            assert begins is None and len(told) == 1
+            assert "--at '2026-03-01 10:00:00' --timezone UTC" in told[0]
 
 
 def test_an_example_from_a_video_that_is_replaced_meanwhile_has_no_place(
