@@ -57,7 +57,8 @@ class ListedFile(pq.ParquetFile):
     Raises:
         LibraryDamaged: the file is missing, is no Parquet file, has other columns than its table, or the
             requested part cannot be read.
-        PanoramaError: the catalog no longer lists it: it was erased or replaced. Or this user may not read it.
+        PanoramaError: the catalog no longer lists it, because it was erased or replaced; or this user may
+            not read it.
     """
 
     def __init__(self, path: str | Path) -> None:
