@@ -359,6 +359,6 @@ def _save(
                 if old.name.split(".")[0] != f"i{facts.generation}":
                     old.unlink(missing_ok=True)
     except (OSError, RuntimeError):
-        # No room or permission, or the lock is held: this process has its index in memory; the next one builds
-        # its own.
+        # No room or permission, or the lock is held: this process has its index in memory; the next one
+        # builds its own.
         return
