@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fakes import ColoredThings, Thing, write_film
@@ -16,11 +17,14 @@ import panorama
 from panorama.album import registering
 from panorama.crops import encode_jpeg
 from panorama.indexing import intake
+from panorama.indexing.settings import IngestSettings
+from panorama.library import Library
 from panorama.models.base import Image
 from panorama.regions import Regions
 from panorama.store import Store
 from panorama.video import FileMark, VideoReader, content_hash, goes_on, open_video
 
+OTHER = IngestSettings(samples_per_second=5)
 CHANGED = "changed while it was being indexed; run the same command again"
 
 
@@ -151,6 +155,68 @@ def test_a_copy_behind_a_file_that_was_replaced_is_indexed_itself(tmp_path: Path
     assert held(tmp_path / "library") == {"2.mp4": 40}
 
 
+@pytest.mark.parametrize("file", ["deleted", "still there"])
+def test_a_video_that_is_removed_while_it_is_indexed_again_stays_removed(tmp_path: Path, file: str) -> None:
+    """Its new rows came into the library after `remove` had ended, also of a file that was deleted."""
+    library, film = tmp_path / "library", red(tmp_path / "a.mp4")
+    index(library, [film])
+
+    def remove() -> None:
+        with Store.open(library) as store:
+            store.remove_videos(["a.mp4"])
+        if file == "deleted":
+            film.unlink()
+
+    (told,) = index(library, [film], proposer=Meanwhile(remove), settings=OTHER)
+    assert (told.status, told.reason, told.video) == ("skipped", "removed", "")
+    assert told.note == "removed from the library while it was being indexed; nothing of it was stored"
+    assert held(library) == {}
+    with Store.open(library) as store:
+        assert not any(store.snapshot().files.values())
+        assert not [*store._place.data.rglob("s00000002*")], "what was written is deleted"
+        assert not list(store._place.locks.glob("writer-*"))
+    (told,) = index(library, [red(film)])
+    assert (told.status, held(library)) == ("indexed", {"a.mp4": 40}), "a later run adds what it is asked for"
+
+
+def test_a_copy_of_a_video_that_is_removed_meanwhile_is_indexed_itself(tmp_path: Path) -> None:
+    library, films = tmp_path / "library", tmp_path / "films"
+    shutil.copy(red(films / "1.mp4"), films / "2.mp4")
+    blue(films / "3.mp4")
+    index(library, [films])
+
+    def remove() -> None:
+        with Store.open(library) as store:
+            store.remove_videos(["1.mp4"])
+
+    files = index(library, [films], proposer=Meanwhile(remove), settings=OTHER)
+    told = {Path(file.path).name: (file.status, file.video) for file in files}
+    assert told == {"1.mp4": ("skipped", ""), "2.mp4": ("indexed", "2.mp4"), "3.mp4": ("indexed", "3.mp4")}
+    assert held(library) == {"2.mp4": 40, "3.mp4": 20}
+
+
+def test_a_touched_copy_that_is_removed_meanwhile_does_not_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its content is there, in another file, so its row was only to be brought up to date."""
+    library, films, attach = tmp_path / "library", tmp_path / "films", Store.attach_video
+    shutil.copy(red(films / "1.mp4"), films / "2.mp4")
+    index(library, [films])
+    os.utime(films / "2.mp4", ns=(1, 1))
+
+    def removing(store: Store, *given: Any) -> str | None:
+        store.remove_videos(["2.mp4"])
+        return attach(store, *given)
+
+    monkeypatch.setattr(Store, "attach_video", removing)
+    files = index(library, [films])
+    assert [(file.status, file.video, file.reason) for file in files] == [
+        ("skipped", "1.mp4", "unchanged"),
+        ("skipped", "", "removed"),
+    ]
+    assert held(library) == {"1.mp4": 40}
+
+
 @pytest.mark.parametrize(
     ("change", "status"), [("replaced", "failed"), ("more", "indexed"), ("oldest deleted", "indexed")]
 )
@@ -190,6 +256,39 @@ def test_a_folder_that_grows_while_it_is_hashed_goes_on_later(
         known = store.known_file(str(folder.resolve()))
         assert known is not None and (known.size, known.content_hash) == (before.size, content)
         assert goes_on(FileMark.of(folder), known.size, known.content_hash)
+
+
+@pytest.mark.parametrize("change", ["grown", "replaced"])
+def test_a_time_and_an_answer_given_while_a_changed_file_is_decoded_stay_or_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake_proposer: ColoredThings, change: str
+) -> None:
+    """Nothing was to keep as the file was examined, so nobody looked whether the recording goes on."""
+    film = red(tmp_path / "live.ts", frames=60)
+    whole = film.read_bytes()
+    film.write_bytes(whole[: len(whole) // 188 // 2 * 188])
+    library = tmp_path / "library"
+    with panorama.open(library, create=True) as opened:
+        opened.index(film, model="color-bands", settings=SETTINGS)
+
+    def say() -> None:
+        with panorama.open(library) as other:
+            other.date("live.ts", start="2026-03-01 10:00:00", zone="UTC")
+            other.register_seen("red", track_ids=[other.query("SELECT track_id FROM tracks")[0].track_id])
+
+    film.write_bytes(whole) if change == "grown" else blue(film, frames=100)
+    meanwhile = Meanwhile(say)
+    monkeypatch.setattr(Library, "proposer", property(lambda self: meanwhile))
+    with panorama.open(library) as opened:
+        report = opened.index(film)
+        assert [file.status for file in report.files] == ["indexed"]
+        begins = opened.query("SELECT start_clock FROM videos")[0].start_clock
+        told = [line for line in report.warnings if "the time set by hand was removed" in line]
+        if change == "grown":
+            assert (str(begins), told) == ("2026-03-01 10:00:00", [])
+            assert len(opened.reviewed("live.ts")) == 1
+        else:
+            assert begins is None and len(told) == 1
+            assert "--at '2026-03-01 10:00:00' --timezone UTC" in told[0]
 
 
 def test_an_example_from_a_video_that_is_replaced_meanwhile_has_no_place(

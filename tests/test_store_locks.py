@@ -17,7 +17,7 @@ import pytest
 from store_samples import MODEL, exemplar, index
 
 from panorama import waits
-from panorama.errors import LibraryWriteError
+from panorama.errors import LibraryDamaged, LibraryNotFound, LibraryWriteError, PanoramaError
 from panorama.store import Store
 from panorama.store.files.locks import FileLock
 from panorama.store.vectors import index_files
@@ -165,6 +165,24 @@ def test_a_folder_of_another_user_is_told_before_anything_is_changed(shared: Pat
         assert store.snapshot().version == before.version and store.entities() == ["van"]
         assert not store.being_forgotten("van")
     (shared / folder).chmod(0o777)
+
+
+def test_a_data_file_that_only_its_owner_may_read_is_told_with_the_owner(shared: Path) -> None:
+    """As `umask 077` leaves them: it was told as a defect of the program, to be reported."""
+    for path in (shared / "data" / "crops").iterdir():
+        path.chmod(0)
+    told = rf"cannot read {shared}/data/crops/\S+: it belongs to the user .*Run the command as the user"
+    with another_user(), Store.open(shared) as store, pytest.raises(PanoramaError, match=told) as caught:
+        list(store.read_crops(store.snapshot().videos["segment"].to_numpy().astype(np.int64) << 32))
+    assert not isinstance(caught.value, LibraryDamaged), "nothing is lost"
+
+
+def test_a_log_that_only_its_owner_may_read_is_named_and_not_the_catalog(shared: Path) -> None:
+    with Store.open(shared) as store:
+        store.entities()
+        (shared / "catalog.sqlite-wal").chmod(0)
+        with another_user(), pytest.raises(LibraryNotFound, match=r"cannot read \S+/catalog.sqlite-wal: "):
+            Store.open(shared)
 
 
 CHANGES = """

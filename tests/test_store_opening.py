@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import shutil
 import sqlite3
 import time
 from functools import partial
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from store_samples import index
+from store_samples import exemplar, index
 
 import panorama
 from panorama.errors import (
@@ -296,3 +297,25 @@ def test_a_migrated_catalog_equals_a_new_one(tmp_path):
         return found
 
     assert tables(tmp_path / "old") == tables(tmp_path / "new")
+
+
+def test_a_backup_in_the_place_of_a_moved_catalog_stays_as_it_is_beside_a_program_that_was_open(
+    tmp_path: Path,
+) -> None:
+    """As docs/library.md says. Copied over the old catalog, it got that program's log when this ended."""
+    root, backup, old = tmp_path / "x", tmp_path / "backup", tmp_path / "old"
+    with Store.create(root) as store:
+        index(store, "a.mp4")
+    shutil.copytree(root, backup)
+    old.mkdir()
+    with Store.open(root) as overlooked:
+        overlooked.add_exemplars("lost", [exemplar()])
+        for path in root.glob("catalog.sqlite*"):
+            path.rename(old / path.name)
+        shutil.copytree(backup, root, dirs_exist_ok=True)
+        with pytest.raises(LibraryNotFound, match="was replaced by another; open it again"):
+            overlooked.entities()
+        with Store.open(root) as store:
+            store.add_exemplars("kept", [exemplar()])
+    with Store.open(root) as store:
+        assert store.entities() == ["kept"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,10 @@ from hypothesis import strategies as st
 from store_samples import MODEL, embed_again, index, table_of, unit_vectors
 
 from panorama.store import Store, pack_ids
+from panorama.store.files.locks import FileLock
 from panorama.store.files.lost import ListedFile
 from panorama.store.upkeep import rewrite
-from panorama.store.vectors import vector_cache
+from panorama.store.vectors import inverted, vector_cache
 from panorama.store.vectors.index import VectorIndex
 from panorama.store.vectors.vector_table import VectorTable, read_crop_ids
 
@@ -276,6 +278,25 @@ def test_a_full_disk_costs_the_cache_and_not_the_answer(store, monkeypatch):
 
     monkeypatch.setattr(vector_cache, "write_atomically", full)
     np.testing.assert_array_equal(loaded(store).vectors, unit_vectors(3, 1))
+
+
+def test_who_writes_the_cache_and_does_not_end_costs_the_cache_and_not_the_answer(store, monkeypatch):
+    """A query waited for a suspended one, for ever and without a word."""
+    index(store, "a.mp4", seed=1)
+    folder = vector_cache.cache_folder(store.path, MODEL, 1)
+    folder.mkdir(parents=True)
+    locks = [FileLock.take(folder / name) for name in ("lock", "ivf.lock")]
+    end = threading.Timer(5.0, lambda: [lock.release(keep_file=True) for lock in locks])
+    end.start()
+    for module in (vector_cache, inverted):
+        monkeypatch.setattr(module, "WAIT_SECONDS", 0.1, raising=False)
+    asked: list[str] = []
+    np.testing.assert_array_equal(loaded(store).vectors, unit_vectors(3, 1))
+    facts = inverted._Facts(MODEL, 1, 3, 1, (1,), 0.0)
+    inverted._save(folder, None, np.zeros(3, vector_cache.ROW), facts, lambda: bool(asked.append("stored")))
+    assert end.is_alive() and not asked
+    end.cancel()
+    assert [path.name for path in folder.iterdir() if path.suffix != ".lock"] == ["lock"]
 
 
 def test_a_table_follows_random_changes(store):

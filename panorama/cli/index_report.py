@@ -96,7 +96,7 @@ class IndexTold:
     def _file(self, outcome: FileOutcome) -> None:
         self._kept += outcome.status != FAILED
         self._json(outcome)
-        if self._verbose or outcome.reason in (None, Reason.KNOWN_CONTENT):
+        if self._verbose or outcome.reason in (None, Reason.KNOWN_CONTENT, Reason.REMOVED):
             self._line.done(outcome)
 
     def _wait(self, what: str) -> None:

@@ -54,7 +54,7 @@ class Ticket:
         number: its place among the found files, from 0.
         mark: what the file system said of it before it was hashed.
         row: its row for the catalog, still without the facts that decoding finds.
-        was: what the library knew of a folder of pictures that holds others now (`VideoRow.was`); else None.
+        was: what the library knew of a file that holds something else now, and does not go on; else None.
         started: when work on it began, by `time.perf_counter`.
     """
 
@@ -188,11 +188,14 @@ class Intake:
             yield Flush()
         # Of what grows, no more than its row says: later this tells whether it went on.
         row = row_of(video, mark.state, sample, content_hash(mark, self._wait))
+        row = replace(row, is_known=known is not None)
+        was = None
         if known is not None and known.content_hash != row.content_hash:
             row = self._going_on(row, mark, known)
+            was = known if row.continues is None else None
         if (other := self._other(self._store.known_content(row.content_hash))) is not None:
             return other
-        return self._claimed(Ticket(number, video, mark, row, known if row.was else None, started))
+        return self._claimed(Ticket(number, video, mark, row, was, started))
 
     def _claimed(self, ticket: Ticket) -> Job | Copy | Elsewhere:
         """Claim the content of a file and open the file, unless its content is being indexed or is there."""
@@ -278,20 +281,18 @@ class Intake:
         """The row of a file whose content has changed.
 
         If it only grew, the row says which content it continues, so that its recording time and reviewed
-        answers stay valid. If it holds something else, a time set by hand goes to `by_hand`.
+        answers stay valid. These may still come while the file is decoded, so it is read in any case.
         """
-        times = [row.recorded for row in self._store.recorded([known.name])]
-        times = [recorded for recorded in times if recorded.time_from is not None]
-        # Answers about pictures may still come while the folder is decoded.
-        other = replace(row, was=known.content_hash) if known.names_pictures and mark.is_folder else row
-        if not times and not self._store.reviewed(known.content_hash):
-            return other  # nothing to keep: save reading the file once more
         if goes_on(mark, known.size, known.content_hash, self._wait):
             return replace(row, continues=known.content_hash)
-        for recorded in times:
-            if recorded.time_from == BY_HAND:
-                self.by_hand[known.name] = time_now(recorded, former_names(self._store, known), mark)
-        return other
+        self.note_time(known, mark)
+        return replace(row, was=known.content_hash) if known.names_pictures and mark.is_folder else row
+
+    def note_time(self, was: KnownFile, mark: FileMark) -> None:
+        """Put the time set by hand of a file that holds something else now into `by_hand`, if it has one."""
+        for row in self._store.recorded([was.name]):
+            if row.recorded.time_from == BY_HAND:
+                self.by_hand[was.name] = time_now(row.recorded, former_names(self._store, was), mark)
 
     def _other(self, known: KnownFile | None) -> Indexer | None:
         """The indexer for a content that must be indexed again; None if it is the one at work or none."""

@@ -27,11 +27,12 @@ INDEXED, SKIPPED, FAILED = "indexed", "skipped", "failed"
 UNCHANGED = "unchanged since it was indexed"
 KNOWN_CONTENT = "the same content is indexed already"
 NOT_BEGUN = "empty, and so new that a recorder may have just begun it; the next run looks again"
+REMOVED = "removed from the library while it was being indexed; nothing of it was stored"
 OWN_CLIP = "a clip that Panorama cut out of a video; to index it, name the file itself"
 
 
 class Reason(StrEnum):
-    """Why a file was skipped. `KNOWN_CONTENT` applies once; the other reasons will apply again next time."""
+    """Why a file was skipped. `KNOWN_CONTENT` and `REMOVED` apply once; the others apply again next time."""
 
     UNCHANGED = "unchanged"
     OTHER_SETTINGS = "other_settings"
@@ -40,6 +41,7 @@ class Reason(StrEnum):
     KNOWN_CONTENT = "known_content"
     OWN_CLIP = "own_clip"
     NOT_BEGUN = "not_begun"
+    REMOVED = "removed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,8 @@ class FileOutcome:
     Attributes:
         path: the file as found.
         video: its name in the library, '' if it has none.
-        status: 'indexed', 'skipped' (nothing had changed, or it is a clip that Panorama wrote) or 'failed'.
+        status: 'indexed', 'skipped' (nothing had changed, it is a clip that Panorama wrote, or it was removed
+            from the library meanwhile) or 'failed'.
         frames, tracks, crops: counts of the new segment.
         samples: frames sampled.
         unchanged: sampled frames that the change gate skipped.
@@ -97,6 +100,11 @@ class FileOutcome:
         for name in ("video_seconds", "seconds", "paused_seconds"):
             out[name] = round(out[name], 3)
         return out
+
+
+def removed(path: str, seconds: float = 0.0) -> FileOutcome:
+    """The outcome of a file that was removed from the library while it was being indexed."""
+    return FileOutcome(path, "", SKIPPED, seconds=seconds, note=REMOVED, reason=Reason.REMOVED)
 
 
 def failed(video: FoundVideo, error: Exception) -> FileOutcome:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from panorama.errors import PanoramaError
-from panorama.indexing.outcomes import FileOutcome
+from panorama.indexing.outcomes import FileOutcome, removed
 from panorama.store import (
     ABORT_WAIT_SECONDS,
     Claims,
@@ -56,6 +56,9 @@ class Publisher:
     Args:
         gate: says when a query last ran.
         claims: on the videos' contents; dropped when these are in the library.
+
+    Attributes:
+        removed: contents that were not committed, because their videos were removed from the library.
     """
 
     def __init__(self, gate: Asked, claims: Claims, clock: Callable[[], float] = time.monotonic) -> None:
@@ -64,6 +67,7 @@ class Publisher:
         self._clock = clock
         self._published = clock() - PUBLISH_SECONDS
         self._finished: list[Finished] = []
+        self.removed: set[str] = set()
         self._wait_seconds: float | None = None
 
     def add(self, finished: Finished) -> None:
@@ -95,8 +99,10 @@ class Publisher:
             self._wait_seconds = ABORT_WAIT_SECONDS  # the next attempt is the last
             raise
         self._finished, self._published = [], self._clock()
-        for one in finished:
+        for one, name in zip(finished, names, strict=True):
             self._claims.drop(one.row.content_hash)
+            if name is None:
+                self.removed.add(one.row.content_hash)
         share = (time.perf_counter() - began) / len(finished)
         return [_named(one.outcome, name, share) for one, name in zip(finished, names, strict=True)]
 
@@ -123,7 +129,9 @@ class Publisher:
         return told, error
 
 
-def _named(outcome: FileOutcome, name: str, write_seconds: float) -> FileOutcome:
+def _named(outcome: FileOutcome, name: str | None, write_seconds: float) -> FileOutcome:
+    if name is None:
+        return removed(outcome.path, outcome.seconds)
     stages = outcome.stage_seconds
     stages = {**stages, "write": stages.get("write", 0.0) + write_seconds}
     return replace(outcome, video=name, stage_seconds=stages)

@@ -22,6 +22,7 @@ from panorama.indexing.outcomes import (
     Reason,
     failed,
     forgotten,
+    removed,
 )
 from panorama.indexing.parcels import Flush, Job, Parcel
 from panorama.indexing.pipeline import Line
@@ -252,9 +253,16 @@ class _Run:
         """Add the file of a copy to the library; None if it must be examined again."""
         ticket, path = copy.ticket, str(copy.ticket.video.path)
         row = ticket.row
-        if ticket.was is not None and (known := self._store.known_content(row.content_hash)) is not None:
+        self._note_time(ticket)
+        if row.was is not None and (known := self._store.known_content(row.content_hash)) is not None:
             row = self._with_moved(ticket, places_of(former_names(self._store, known)))
         name = self._store.attach_video(row, copy.settings_hash)
+        if name is None and row.is_known and self._store.known_file(row.uri) is None:
+            return removed(path)
+        if name is None and row.content_hash in self._publisher.removed:
+            self._intake.gave_nothing(row.content_hash)
+            self._intake.again(copy)
+            return None
         if name is None and copy.held:
             # The only file with this content has changed meanwhile, for example one before it in the line.
             self._intake.elsewhere.append(Elsewhere(ticket.number, ticket.video, ticket.row.content_hash))
@@ -313,6 +321,7 @@ class _Run:
             self._told_of([outcome])
             return
         self._hooks.on_progress(progress.copy())
+        self._note_time(ticket)
         row = replace(
             self._with_moved(ticket, {} if self._rows is None else self._rows.at),
             width=job.reader.info.width,
@@ -349,11 +358,16 @@ class _Run:
         Args:
             now: frame and seconds of its pictures, by name.
         """
-        if ticket.was is None:
+        if ticket.was is None or ticket.row.was is None:
             return ticket.row
         found = moved(self._store, ticket.was, ticket.video.path, now)
         self.lost_places[ticket.was.name] = found.lost
         return replace(ticket.row, moved=found.pictures)
+
+    def _note_time(self, ticket: Ticket) -> None:
+        """Look again for a time set by hand that will not hold: it may have come since the first look."""
+        if ticket.was is not None:
+            self._intake.note_time(ticket.was, ticket.mark)
 
     def _since(self, ticket: Ticket) -> float:
         """Seconds spent on a file, since its work began or the previous file was settled, if later."""

@@ -153,11 +153,11 @@ class Store:
         """List a copied, renamed or touched file whose content is indexed; return its name.
 
         Size, frames and duration are taken over from the segment. None if no live segment has this content
-        with these settings.
+        with these settings, or if the file was removed since it was examined.
         """
         with self._place.catalog.write() as tx:
             segment = videos.live_segment(tx, video.content_hash, settings_hash)
-            if segment is None:
+            if segment is None or videos.was_removed(tx, video):
                 return None
             name = videos.place_video(tx, videos.with_facts(tx, video, segment), segment)
             videos.retire_unused(tx, tx.bump("data"))

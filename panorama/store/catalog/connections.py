@@ -141,6 +141,15 @@ def log_of(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
 
 
+def unreadable_of(path: Path) -> Path:
+    """Of a catalog and the files beside it the first that this user may not read; if none, the catalog."""
+    effective = os.access in os.supports_effective_ids
+    for file in (path, log_of(path), path.with_name(path.name + "-shm")):
+        if file.exists() and not os.access(file, os.R_OK, effective_ids=effective):
+            return file
+    return path
+
+
 def _is_frozen(path: Path, disk_full: bool) -> bool:
     """Whether nobody can be writing: without a log, where none can be made or filled."""
     log = log_of(path)

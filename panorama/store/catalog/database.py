@@ -31,7 +31,14 @@ from panorama.errors import (
     PanoramaError,
 )
 from panorama.lines import shell_word
-from panorama.store.catalog.connections import BUSY_SECONDS, CATALOG_NAME, Connection, Pool, connect
+from panorama.store.catalog.connections import (
+    BUSY_SECONDS,
+    CATALOG_NAME,
+    Connection,
+    Pool,
+    connect,
+    unreadable_of,
+)
 from panorama.store.catalog.decoded import Column
 from panorama.store.catalog.migrations import MIGRATIONS
 
@@ -184,7 +191,8 @@ class Catalog:
                 raise LibraryDiskFull(f"cannot read {self.path}: {_DISK_FULL}") from exc
             if code.startswith(_DAMAGED):
                 raise LibraryDamaged(f"{self.path} is damaged: {said}; put it back from a backup") from exc
-            raise PanoramaError(f"cannot read {self.path}: {said}; check that it is readable") from exc
+            file = unreadable_of(self.path)
+            raise PanoramaError(f"cannot read {file}: {said}; check that it is readable") from exc
 
     def check_writable(self) -> None:
         """Raise LibraryWriteError if the catalog is open for reading only, unless for lack of room."""

@@ -46,6 +46,7 @@ class VideoRow:
         moved: those of its pictures that are still there, and about which there are answers.
         camera_from: the patterns that gave the camera, None if none did.
         picture_offsets: when each picture of a folder was taken, see `recorded.Recorded`.
+        is_known: whether the library had the file when it was examined; see `was_removed`.
     """
 
     name: str
@@ -69,6 +70,7 @@ class VideoRow:
     moved: tuple[seen.MovedPicture, ...] = ()
     camera_from: str | None = None
     picture_offsets: bytes | None = None
+    is_known: bool = False
 
     def __post_init__(self) -> None:
         if not self.name or not self.uri or not self.content_hash:
@@ -227,6 +229,14 @@ def _timed(tx: Transaction, video: VideoRow, known: Any, segment: int) -> VideoR
         time_from=times[2],
         picture_offsets=offsets,
     )
+
+
+def was_removed(tx: Transaction, video: VideoRow) -> bool:
+    """Whether the library had a file when it was examined, and has lost it since; do not place it then.
+
+    Somebody removed it, and was promised that nothing of it is read any more.
+    """
+    return video.is_known and tx.row(_BY_URI, uri=video.uri) is None
 
 
 def place_video(tx: Transaction, video: VideoRow, segment: int) -> str:

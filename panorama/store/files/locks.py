@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+_LOOK_SECONDS = 0.02
 
 
 class FileLock:
@@ -89,6 +93,24 @@ def remove_dead(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return True
+
+
+@contextmanager
+def held_within(path: Path, seconds: float) -> Iterator[None]:
+    """Hold the lock at `path` for a block whose work can be left undone; the file stays.
+
+    Raises:
+        BlockingIOError: somebody else still holds it after that long, such as a process that is suspended.
+    """
+    until = time.monotonic() + seconds
+    while (lock := FileLock.take_if_free(path)) is None:
+        if time.monotonic() >= until:
+            raise BlockingIOError(errno.EAGAIN, "another process holds the lock", str(path))
+        time.sleep(_LOOK_SECONDS)
+    try:
+        yield
+    finally:
+        lock.release(keep_file=True)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from panorama.lines import SHOWN, counted, shell_line, some
 from panorama.store.catalog.database import Catalog, Transaction
 from panorama.store.files.layout import Place
 from panorama.store.files.own_names import check_data_files
+from panorama.store.files.permissions import unreadable
 from panorama.store.files.schema import segment_of, table_format
 
 FEW_ROWS = 4096
@@ -56,7 +57,8 @@ class ListedFile(pq.ParquetFile):
     Raises:
         LibraryDamaged: the file is missing, is no Parquet file, has other columns than its table, or the
             requested part cannot be read.
-        PanoramaError: the catalog no longer lists it: it was erased or replaced.
+        PanoramaError: the catalog no longer lists it, because it was erased or replaced; or this user may
+            not read it.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -84,6 +86,8 @@ def _told(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError as exc:
         raise damage(path, "is missing") from exc
+    except PermissionError as exc:
+        raise unreadable(path.parents[2], path) from exc
     except (pa.ArrowException, UnicodeDecodeError, OSError) as exc:
         if isinstance(exc, MemoryError) or (isinstance(exc, OSError) and exc.errno is not None):
             raise  # an error of the system, not of the file's contents

@@ -176,6 +176,16 @@ def segment_of(ids: ArrayLike) -> NDArray[np.int32]:
     return (np.asarray(ids, np.int64) >> LOCAL_BITS).astype(np.int32)
 
 
+def check_segment(name: str, ids: ArrayLike, segment: int) -> None:
+    """Raise ValueError if track or crop ids (N,), called `name`, are of another segment."""
+    found = np.unique(segment_of(np.asarray(ids, np.int64)))
+    if len(found) and (len(found) > 1 or found[0] != segment):
+        raise ValueError(
+            f"{name} carries its segment in the upper 32 bits: expected {segment}, got {found[:5].tolist()}; "
+            "make ids with writer.pack(local)"
+        )
+
+
 def to_arrow(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
     """An Arrow table of exactly `schema`; ValueError if columns are missing, unknown or unequal in length."""
     wanted, given = set(schema.names), set(columns)

@@ -25,7 +25,7 @@ from panorama.store.catalog.videos import VideoRow
 from panorama.store.files import crops
 from panorama.store.files.layout import Place
 from panorama.store.files.locks import FileLock
-from panorama.store.files.schema import CUT, ENDS_SHAPE, pack_ids, segment_of, table_format
+from panorama.store.files.schema import CUT, ENDS_SHAPE, check_segment, pack_ids, segment_of, table_format
 from panorama.store.files.tablefile import TableFile
 
 _NEW_SEGMENT = """
@@ -231,7 +231,7 @@ class SegmentWriter:
     def _add(self, table: str, columns: Mapping[str, Any]) -> None:
         for name in ("track_id", "crop_id"):
             if name in columns:
-                _check_segment(name, columns[name], self.segment)
+                check_segment(name, columns[name], self.segment)
         rows = len(next(iter(columns.values()))) if columns else 0
         self._files.add(table, {"segment": np.full(rows, self.segment, np.int32), **columns})
 
@@ -244,10 +244,11 @@ class SegmentWriter:
         if self._listed is None:
             self._listed = self._files.finish()
 
-    def commit(self, video: VideoRow) -> str:
+    def commit(self, video: VideoRow) -> str | None:
         """Make the segment visible and retire what it replaces; return the video's name in the library.
 
-        All files with the same content share the new segment.
+        All files with the same content share the new segment. None if the video was removed meanwhile
+        (`videos.was_removed`): nothing is stored.
 
         Raises:
             ValueError: already committed or aborted, or the video has another content hash.
@@ -266,9 +267,12 @@ class SegmentWriter:
         if video.content_hash != self._content_hash:
             raise ValueError(f"segment of {self._content_hash}, but the video is {video.content_hash}")
 
-    def place_in(self, tx: Transaction, video: VideoRow) -> str:
-        """List the finished files and the video, whose name in the library is returned."""
+    def place_in(self, tx: Transaction, video: VideoRow) -> str | None:
+        """List the finished files and the video, whose name in the library is returned; see `commit`."""
         assert self._listed is not None
+        if videos.was_removed(tx, video):
+            tx.run(_GIVE_UP, segment=self.segment)
+            return None
         self._go_live(
             tx, {table: self._files.rows(table) for table in ("frames", "tracks", "boxes", "crops")}
         )
@@ -321,8 +325,10 @@ class SegmentWriter:
 
 def commit_together(
     finished: Sequence[tuple[SegmentWriter, VideoRow]], wait_seconds: float | None = None
-) -> list[str]:
+) -> list[str | None]:
     """Make segments of one library visible at the same moment; the videos' names go out, in order.
+
+    The name is None of a video that was removed meanwhile, of which nothing is stored.
 
     Args:
         wait_seconds: how long to wait for another writer of the catalog; None for BUSY_SECONDS.
@@ -340,8 +346,11 @@ def commit_together(
     with finished[0][0].place.catalog.write(wait_seconds=wait_seconds) as tx:
         names = [writer.place_in(tx, video) for writer, video in finished]
         videos.retire_unused(tx, tx.bump("data"))
-    for writer, _ in finished:
-        writer.release()
+    for (writer, _), name in zip(finished, names, strict=True):
+        if name is None:
+            writer.discard()
+        else:
+            writer.release()
     return names
 
 
@@ -474,7 +483,7 @@ def add_vectors(
         raise ValueError("vectors are finite numbers, got NaN or infinity")
     segments = segment_of(crop_ids)
     if segment is not None:
-        _check_segment("crop_id", crop_ids, segment)
+        check_segment("crop_id", crop_ids, segment)
     files.add(
         "embeddings",
         {
@@ -487,12 +496,3 @@ def add_vectors(
         exit,
         rows.shape[1],
     )
-
-
-def _check_segment(name: str, ids: ArrayLike, segment: int) -> None:
-    found = np.unique(segment_of(np.asarray(ids, np.int64)))
-    if len(found) and (len(found) > 1 or found[0] != segment):
-        raise ValueError(
-            f"{name} carries its segment in the upper 32 bits: expected {segment}, got {found[:5].tolist()}; "
-            "make ids with writer.pack(local)"
-        )

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.store.files.layout import temporary_of, write_atomically
-from panorama.store.files.locks import held
+from panorama.store.files.locks import held_within
 from panorama.store.files.own_names import CODES_FILE, HALF_CODES_FILE, files_named
 from panorama.store.vectors.inverted_codes import Codes
 from panorama.store.vectors.inverted_training import PIECE_ROWS, nearest_lists, trained
-from panorama.store.vectors.vector_cache import ROW
+from panorama.store.vectors.vector_cache import ROW, WAIT_SECONDS
 from panorama.store.vectors.vector_table import VectorTable
 from panorama.whole_files import replaced
 
@@ -343,7 +343,7 @@ def _save(
 ) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with held(folder / "ivf.lock"):
+        with held_within(folder / "ivf.lock", WAIT_SECONDS):
             # Who erases crops changes the catalog first, and then deletes codes under this lock: either that
             # change is seen here, or what is written here is deleted.
             if not is_stored():
@@ -359,5 +359,6 @@ def _save(
                 if old.name.split(".")[0] != f"i{facts.generation}":
                     old.unlink(missing_ok=True)
     except (OSError, RuntimeError):
-        # No room or no permission: this process has its index in memory; the next one builds its own.
+        # No room or permission, or the lock is held: this process has its index in memory; the next one
+        # builds its own.
         return

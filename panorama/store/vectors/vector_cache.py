@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from panorama.store.ascending import rows_in
 from panorama.store.files.layout import INDEX, write_atomically
-from panorama.store.files.locks import held
+from panorama.store.files.locks import held_within
 from panorama.store.files.lost import FEW_ROWS, ListedFile
 from panorama.store.files.own_names import CACHE_FILE, HALF_CACHE_FILE, files_named
 from panorama.store.files.schema import segment_of, vectors_of
@@ -38,6 +38,9 @@ _MOST_SAMPLES = 1024
 _WEIGHT = 0x9E3779B97F4A7C15
 LEAST_USE = 0.8
 """The cache is rewritten if less than this share of its rows is still needed."""
+WAIT_SECONDS = 5.0
+"""So long a query waits for another process that writes to `index/`, which may be suspended. Then it reads
+the data files instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +142,10 @@ def load_rows(snapshot: Snapshot, model_hash: str, exit: int) -> Rows:
     if found is None or not _serves(found[0], files, snapshot):
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with held(folder / "lock"):
+            with held_within(folder / "lock", WAIT_SECONDS):
                 found = _update(folder, snapshot, model_hash, exit, dim, files, found)
         except OSError:
-            # No room or no permission for the cache: answers do not depend on it.
+            # No room or no permission for the cache, or its lock is held: answers do not depend on it.
             found = None
     if found is None:
         return _unique(Rows.concat([_live(rows, snapshot) for rows in _read(files)], dim))
