@@ -118,11 +118,13 @@ def write_film(
     *,
     pixel_aspect: Fraction = Fraction(1),
     cuts: Sequence[int] = (),
+    gop: int = 10,
 ) -> Path:
     """A film at ten frames a second; it looks the same whatever the shape of its stored pixels.
 
     Args:
         cuts: the frames that begin another shot.
+        gop: frames from one keyframe to the next.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with av.open(str(path), "w") as container:
@@ -131,7 +133,7 @@ def write_film(
         stream.height = round(SIZE[1] * min(pixel_aspect, 1))
         stream.codec_context.sample_aspect_ratio = pixel_aspect
         stream.pix_fmt = "yuv420p"
-        stream.codec_context.gop_size = 10
+        stream.codec_context.gop_size = gop
         stream.codec_context.time_base = Fraction(1, RATE)
         for number in range(frames):
             picture = av.VideoFrame.from_ndarray(scene(number, things, cuts))

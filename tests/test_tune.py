@@ -10,6 +10,7 @@ from conftest import Ran
 from fakes import ColoredThings, Thing, write_film
 
 import panorama
+from panorama.answering.calibration import SETTING, measured_with
 from panorama.errors import UsageError
 from panorama.indexing.profile import Profile, profile_in, remember
 from panorama.indexing.settings import IngestSettings, Work
@@ -17,7 +18,7 @@ from panorama.store import Store
 from panorama.threads import cores_here
 from panorama.tune import MARGIN, tune
 from panorama.tune.choice import DENSEST, SPARSEST, USUAL
-from panorama.tune.sample import Answers, choose_stretches, loss_between
+from panorama.tune.sample import Answers, Stretch, choose_stretches, loss_between, videos_of
 from panorama.video import StretchReader, find_videos, open_video
 
 Run = Callable[..., Ran]
@@ -58,6 +59,7 @@ def test_a_stretch_begins_at_a_keyframe_and_counts_from_there(tmp_path: Path) ->
         assert frames[0].time_seconds == 0 and frames[-1].time_seconds == pytest.approx(1.1)
         assert frames[0].pts > 0 and frames[0].is_keyframe
         assert len(reader.times()) == 12
+        assert (reader.first_frame, reader.start_seconds) == (10, 1.0)
 
 
 def test_the_sample_lies_in_the_middle_and_shares_its_seconds(tmp_path: Path) -> None:
@@ -65,8 +67,8 @@ def test_the_sample_lies_in_the_middle_and_shares_its_seconds(tmp_path: Path) ->
     stretches, unread = choose_stretches(found, 2.0)
     assert not unread
     assert [(s.path.name, s.start_seconds, s.seconds) for s in stretches] == [
-        ("0.mp4", 1.5, 1.0),
-        ("1.mp4", 1.5, 1.0),
+        ("0.mp4", 1.0, 1.0),  # from the last keyframe not after 1.5 s, half a second before the middle one
+        ("1.mp4", 1.0, 1.0),
     ]
 
 
@@ -76,6 +78,24 @@ def test_a_file_that_cannot_be_read_is_left_out_of_the_sample_and_told(tmp_path:
     stretches, unread = choose_stretches(find_videos([folder]), 2.0)
     assert [s.path.name for s in stretches] == ["1.mp4"]
     assert len(unread) == 1 and "0.mp4" in unread[0]
+
+
+def test_a_sample_is_said_to_be_of_as_many_videos_as_there_are() -> None:
+    """Of one file in three places it said "of 3 videos"."""
+    places = [Stretch(f"{n}", Path(name), 9.0 * n, 3.0) for n, name in enumerate(["a", "b", "a"])]
+    assert videos_of(places[:1]) == "1 video"
+    assert videos_of(places) == "2 videos"
+
+
+def test_bands_of_the_library_decide_in_the_sample_too(tmp_path: Path, library: panorama.Library) -> None:
+    """A library had its own, its model shipped none: `tune` ended with "ships with no calibration"."""
+    folder = films(tmp_path / "films")
+    library.index(folder)
+    own = SETTING + measured_with(library.embedder)
+    library.put_setting(own, [one.as_dict() for one in library.calibrations])
+    library.embedder.folder = tmp_path
+    report = tune(library, folder, seconds=8.0, most_loss=0.99)
+    assert report.things >= 4
 
 
 def test_loss_is_what_the_ranking_lacks() -> None:

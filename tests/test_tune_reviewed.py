@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,13 +12,16 @@ import pytest
 from fakes import ColoredThings, Thing, thing_picture, write_film, write_picture
 
 import panorama
+from panorama.album.entities import Entity
 from panorama.answering.answerer import Answering
+from panorama.answering.calibration import SETTING, measured_with, own_calibration
 from panorama.errors import UnknownVideo
-from panorama.indexing.settings import IngestSettings
+from panorama.indexing.settings import IngestSettings, Work
+from panorama.indexing.stages import Indexer
 from panorama.store import Reviewed, Store
 from panorama.store.catalog.album import LONGEST_NAME, check_name
 from panorama.tune import tune
-from panorama.tune.choice import SPARSEST
+from panorama.tune.choice import SPARSEST, USUAL
 from panorama.tune.reviewed import (
     LEAST_REVIEWED,
     Mark,
@@ -28,7 +32,7 @@ from panorama.tune.reviewed import (
     said_of,
     start_around,
 )
-from panorama.tune.sample import Answers, choose_stretches, loss_between
+from panorama.tune.sample import Answers, Scratch, choose_stretches, index_sample, loss_between
 from panorama.video import find_videos
 
 COLORS = ("red", "green", "blue")
@@ -159,6 +163,137 @@ def test_files_with_answers_are_sampled_first_and_the_answers_lie_in_their_stret
     assert seconds == pytest.approx(mark.said.seconds, abs=0.01)
     assert not any(stretch.marks for stretch in stretches[1:])
     assert all(stretch.path != film for stretch in choose_stretches(found, 8.0)[0][:2])
+
+
+def answers_at(film: Path, *moments: float) -> dict[Path, list[Reviewed]]:
+    """Answers about an entity at moments of a film of ten frames a second."""
+    box = (0.0, 0.0, 9.0, 9.0)
+    return {film: [Reviewed(n, "x", True, round(10 * t), t, box, Path()) for n, t in enumerate(moments)]}
+
+
+@pytest.mark.parametrize("gop", [10, 50, 100])
+def test_answers_are_in_the_sample_however_far_apart_keyframes_are(tmp_path: Path, gop: int) -> None:
+    """A stretch began at the keyframe before and was no longer for it: with one every 250 frames, 4 of 13."""
+    film = write_film(tmp_path / "a.mp4", [], frames=300, gop=gop)
+    moments = (3.0, 8.0, 9.5, 17.0, 18.0, 19.5, 26.0, 27.0)
+    stretches, _ = choose_stretches(find_videos([film]), 24.0, answers_at(film, *moments))
+    assert sorted(mark.said.seconds for one in stretches for mark in one.marks) == list(moments)
+    assert 24 <= sum(one.seconds for one in stretches) <= 2 * 24
+    for one in stretches:
+        with one.open(threads=1) as reader:
+            frames = list(reader.frames())
+            assert reader.first_frame == one.first_frame == round(10 * one.start_seconds)
+            assert frames[0].is_keyframe and len(frames) == len(reader.times())
+            assert len(frames) == min(round(10 * one.seconds), 300 - reader.first_frame)
+        # The lowest rate, once a second, looks once more after each answer.
+        assert all(mark.frame + 10 <= len(frames) for mark in one.marks)
+
+
+def test_no_frame_is_in_two_stretches_and_those_that_would_share_some_are_one(tmp_path: Path) -> None:
+    """Of a film with one keyframe, all stretches were the same frames from its beginning."""
+    film = write_film(tmp_path / "a.mp4", [], frames=300, gop=300)
+    said = answers_at(film, 2.0, 11.0, 16.0, 25.0)
+    (only,), _ = choose_stretches(find_videos([film]), 20.0, said)
+    assert (only.start_seconds, only.seconds) == (0.0, 20.0), "as long as it was asked for"
+    assert [mark.said.seconds for mark in only.marks] == [2.0, 11.0, 16.0]
+    film = write_film(tmp_path / "b.mp4", [], frames=120)
+    (whole,), _ = choose_stretches(find_videos([film]), 24.0, answers_at(film, 1.0, 11.0))
+    assert whole.start_seconds == 0 and len(whole.marks) == 2
+
+
+def test_a_stretch_at_the_end_of_a_film_is_not_cut_short_by_what_would_come_after(tmp_path: Path) -> None:
+    film = write_film(tmp_path / "a.mp4", [], frames=120)
+    (last,), _ = choose_stretches(find_videos([film]), 4.0, answers_at(film, 11.8))
+    assert (last.start_seconds, last.seconds, len(last.marks)) == (8.0, 4.0, 1)
+
+
+def test_of_one_track_the_last_answer_counts_and_only_once(tmp_path: Path, library: panorama.Library) -> None:
+    """Answers that were taken back counted beside those that replaced them, and each crop of a track."""
+    film = tmp_path / "films" / "a.mp4"
+    right, wrong = track_at(library, 1), track_at(library, 3)
+
+    def crops(track: int) -> list[int]:
+        sql = "SELECT crop_id FROM crops WHERE track_id = ? ORDER BY crop_id"
+        return [int(row[0]) for row in library.query(sql, [track]).fetchall()]
+
+    assert len(crops(right)) > 1
+    library.register_seen("red thing", crop_ids=crops(right))
+    library.register_seen("red thing", crop_ids=crops(wrong)[:1])
+    library.register_seen("red thing", crop_ids=crops(wrong)[1:], look_alike=True)
+    library.register_seen("other", crop_ids=crops(wrong))
+    (said,) = said_of(library, find_videos([film])).values()
+    assert [(one.entity, one.right) for one in said if one.entity == "red thing"] == [
+        ("red thing", True),
+        ("red thing", False),
+    ]
+    assert [one.right for one in said if one.entity == "other"] == [True]
+    library.register_seen("red thing", crop_ids=crops(right)[:1], look_alike=True)
+    (said,) = said_of(library, find_videos([film])).values()
+    assert [one.right for one in said if one.entity == "red thing"] == [False, False]
+
+    # The other pictures of these tracks would find them.
+    marks = [Mark("a.mp4", one.frame, one) for one in said]
+    asked = review_of(library, marks, library.embedder).album
+    assert [one.source for one in asked[name_of("red thing")]] == [str(tmp_path / "red.png")]
+
+
+def test_answers_where_no_track_is_count_each(tmp_path: Path, library: panorama.Library) -> None:
+    film = tmp_path / "films" / "a.mp4"
+    for y in (20, 60):  # half on the thing, half on the ground
+        library.register_from_video("red thing", film, 1.0, (10, y, 60, y + 30))
+    (said,) = said_of(library, find_videos([film])).values()
+    assert len(said) == 2
+
+
+def with_sample(folder: Path, library: panorama.Library, ask: Callable[[Scratch, Review], None]) -> None:
+    """Do something with a library of a sample of the film, and with what is asked of it."""
+    found = find_videos([library.path.parent / "films"])
+    stretches, _ = choose_stretches(found, 12.0, said_of(library, found))
+    embedder = library.embedder
+    review = review_of(library, [mark for one in stretches for mark in one.marks], embedder)
+    indexer = Indexer(embedder, library.proposer, USUAL, Work())
+    kept = own_calibration(embedder, library.snapshot().settings)
+    scratch = index_sample(folder / "scratch", stretches, indexer, kept)
+    try:
+        ask(scratch, review)
+    finally:
+        scratch.store.close()
+
+
+def test_a_category_is_asked_for_as_one(tmp_path: Path, library: panorama.Library) -> None:
+    """It was asked for as an individual, so answers that the library gives were told otherwise."""
+    library.register("blue thing", write_picture(tmp_path / "blue.png", thing_picture("blue")), category=True)
+    library.register_seen("red thing", track_ids=[track_at(library, 1)])
+    library.register_seen("blue thing", track_ids=[track_at(library, 5)])
+    entities: list[Entity] = []
+
+    def ask(scratch: Scratch, review: Review) -> None:
+        scratch.answers({}, review)
+        entities.extend(Entity.listed(scratch.store.snapshot().entities))
+
+    with_sample(tmp_path, library, ask)
+    assert {one.name: one.category for one in entities} == {
+        name_of("red thing"): False,
+        name_of("blue thing"): True,
+    }
+
+
+def test_reviewed_answers_are_judged_by_the_bands_of_the_library(
+    tmp_path: Path, library: panorama.Library
+) -> None:
+    library.register_seen("red thing", track_ids=[track_at(library, 1), track_at(library, 7)])
+    wrong = [track_at(library, seconds) for seconds in (3, 5, 9, 11)]
+    library.register_seen("red thing", track_ids=wrong, look_alike=True)
+    told: list[float | None] = []
+
+    def ask(scratch: Scratch, review: Review) -> None:
+        told.append(scratch.answers({}, review).otherwise)
+
+    with_sample(tmp_path / "shipped", library, ask)
+    silent = [replace(one, low=0.99, high=1.0).as_dict() for one in library.calibrations]
+    library.put_setting(SETTING + measured_with(library.embedder), silent)
+    with_sample(tmp_path / "own", library, ask)
+    assert told == [0, pytest.approx(2 / 6)]
 
 
 def test_an_answer_is_told_otherwise_where_the_entity_is_not_accepted_at_its_place(

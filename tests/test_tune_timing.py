@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Ran
@@ -38,9 +39,11 @@ class MadeUpTimes:
     runs: Counter[IngestSettings] = field(default_factory=Counter)
     first: dict[IngestSettings, Scratch] = field(default_factory=dict)
 
-    def __call__(self, place: Path, stretches: Sequence[Stretch], indexer: Indexer) -> Scratch:
+    def __call__(
+        self, place: Path, stretches: Sequence[Stretch], indexer: Indexer, kept: Mapping[str, Any]
+    ) -> Scratch:
         settings = indexer.settings
-        scratch = self.first.get(settings) or index_sample(place, stretches, indexer)
+        scratch = self.first.get(settings) or index_sample(place, stretches, indexer, kept)
         self.first[settings] = scratch
         timed = scratch.timed
         factors = self.slower.get(settings, (1.0,))

@@ -47,6 +47,15 @@ def calibrations_for(embedder: Embedder, settings: Mapping[str, Any]) -> tuple[C
     return shipped
 
 
+def own_calibration(embedder: Embedder, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The setting in which a library keeps its own calibration for this model, by its key; empty if none.
+
+    A library that keeps it, too, decides by the same bands.
+    """
+    key = SETTING + measured_with(embedder)
+    return {key: settings[key]} if settings.get(key) else {}
+
+
 def told(embedder: Embedder, settings: Mapping[str, Any]) -> str:
     """Tells users whose calibration applies."""
     if settings.get(SETTING + measured_with(embedder)):

@@ -12,7 +12,7 @@ from panorama.indexing.settings import Work
 from panorama.lines import counted
 from panorama.tune.choice import APART, USUAL, CostModel, Trial, on_the_front
 from panorama.tune.reviewed import LEAST_REVIEWED, Review
-from panorama.tune.sample import Decoded, Stretch
+from panorama.tune.sample import Decoded, Stretch, videos_of
 
 HEAD = "   a second  pixels  crops  exits  predicted  measured  runs   loss"
 REVIEWED = "  reviewed"
@@ -177,8 +177,7 @@ class TuneReport:
             f"{s * 1000:.1f} to exit {exit}" for exit, s in sorted(networks.embed_seconds.items())
         )
         return [
-            f"sample: {decoded.video_seconds:.0f} s of {counted(len(self.stretches), 'video')}, "
-            f"{self.model.cores} cores",
+            f"sample: {decoded.video_seconds:.0f} s of {videos_of(self.stretches)}, {self.model.cores} cores",
             f"decode alone: {decoded.frames / decoded.wall_seconds:.0f} frames/s, "
             f"{decoded.video_seconds / decoded.wall_seconds:.1f}x real time",
             f"gate: lets {looked / max(counts['samples'], 1):.0%} of {counts['samples']} samples through; "

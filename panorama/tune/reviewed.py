@@ -1,8 +1,8 @@
 """Reviewed answers come in; the share of them that a library of the sample contradicts goes out.
 
 A library confirms a yes if it accepts the entity in that frame at that place, and a no if it does not. The
-entity is searched by its other images, those not cut from the sample, if there are any: an image always finds
-the track that it was cut from.
+entity is searched by its other images, those not cut from the same tracks, if there are any: an image always
+finds the track that it was cut from.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from panorama.query.handed.relations import Limits
 from panorama.query.matching.meeting import SAME_PLACE
 from panorama.regions import shared
 from panorama.store import Exemplar, NewExemplar, Reviewed
+from panorama.store.catalog.seen import SeenPlaces
+from panorama.store.scenes.places import PlaceTables
+from panorama.store.scenes.seen_tracks import NO_TRACK, tracks_at
 from panorama.video import Found
 
 if TYPE_CHECKING:
@@ -59,10 +62,12 @@ class Review:
     Attributes:
         marks: the reviewed answers.
         album: by entity, as registered in libraries of the sample.
+        categories: those of these entities that stand for any of their kind.
     """
 
     marks: tuple[Mark, ...]
     album: Mapping[str, Sequence[NewExemplar]]
+    categories: frozenset[str] = frozenset()
 
     @property
     def counts(self) -> bool:
@@ -90,13 +95,56 @@ def name_of(entity: str) -> str:
 
 
 def said_of(library: Library, found: Found) -> dict[Path, list[Reviewed]]:
-    """The reviewed answers by file; files without any are left out."""
+    """The reviewed answers by file, the last one for each track; files without any are left out."""
     if not library.exists:
         return {}
-    held = set(library.videos().column("uri").to_pylist())
-    inside = [video.path for video in found.videos if str(video.path.resolve()) in held]
-    told = {path: library.reviewed(path) for path in inside}
-    return {path: said for path, said in told.items() if said}
+    videos = library.videos()
+    held = dict(zip(videos.column("uri").to_pylist(), videos.column("segment").to_pylist(), strict=True))
+    inside = {video.path: held[uri] for video in found.videos if (uri := str(video.path.resolve())) in held}
+    told = {path: said for path in inside if (said := library.reviewed(path))}
+    if not told:
+        return {}
+    placed = _Placed.of(library)
+    return {path: placed.last_words(said, inside[path]) for path, said in told.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Pictures that were cut from a library's videos: where, oldest first, and from which track.
+
+    Attributes:
+        seen: (P,) the places.
+        tracks: (P,) int64 the track at each; NO_TRACK if there is none.
+    """
+
+    seen: SeenPlaces
+    tracks: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, library: Library) -> _Placed:
+        """All places in live segments."""
+        snapshot = library.snapshot()
+        return cls(snapshot.seen, tracks_at(PlaceTables(snapshot), snapshot.seen))
+
+    def last_words(self, said: Sequence[Reviewed], segment: int) -> list[Reviewed]:
+        """Those answers about a segment that no later one about the same entity and track replaces.
+
+        Where no track is, answers are about different places and all count.
+        """
+        by_place = {(one.exemplar_id, one.frame): one for one in said}
+        last: dict[tuple[str, int, int | None], Reviewed] = {}
+        for row in np.flatnonzero(self.seen.segments == segment).tolist():
+            one = by_place.get((int(self.seen.exemplar_ids[row]), int(self.seen.frames[row])))
+            if one is not None:
+                track = int(self.tracks[row])
+                last[one.entity, track, row if track == NO_TRACK else None] = one
+        return sorted(last.values(), key=lambda one: (one.seconds, one.exemplar_id))
+
+    def of_same_tracks(self, exemplar_ids: Sequence[int]) -> set[int]:
+        """Some pictures, and all others that were cut from a track that one of these was cut from."""
+        mine = np.isin(self.seen.exemplar_ids, exemplar_ids) & (self.tracks != NO_TRACK)
+        same = np.isin(self.tracks, self.tracks[mine])
+        return {*exemplar_ids, *self.seen.exemplar_ids[same].tolist()}
 
 
 def moments_together(
@@ -128,15 +176,22 @@ def start_around(moments: Sequence[float], seconds: float, duration: float) -> f
 
 def review_of(library: Library, marks: Sequence[Mark], embedder: Embedder) -> Review:
     """The review of a sample's marks, with the images to search by."""
-    inside = {mark.said.exemplar_id for mark in marks}
+    if not marks:
+        return Review((), {})
+    inside = _Placed.of(library).of_same_tracks([mark.said.exemplar_id for mark in marks])
     album = {}
-    for entity in sorted({mark.said.entity for mark in marks}):
+    entities = sorted({mark.said.entity for mark in marks})
+    for entity in entities:
         every = library.exemplars(entity)
         apart = [one for one in every if one.exemplar_id not in inside]
         kept = apart if any(not one.negative for one in apart) else every
         album[name_of(entity)] = [ready for one in kept for ready in _registered(one, embedder)]
     album = {name: some for name, some in album.items() if some}
-    return Review(tuple(mark for mark in marks if name_of(mark.said.entity) in album), album)
+    return Review(
+        tuple(mark for mark in marks if name_of(mark.said.entity) in album),
+        album,
+        frozenset(name_of(entity) for entity in entities if library.entity(entity).category),
+    )
 
 
 def _registered(one: Exemplar, embedder: Embedder) -> list[NewExemplar]:

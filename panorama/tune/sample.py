@@ -23,6 +23,7 @@ from panorama.indexing.parcels import Job, Parcel
 from panorama.indexing.rows import SegmentRows
 from panorama.indexing.stages import Indexer
 from panorama.judging.evaluate import ENTITY_FRAMES, RANKED_FRAMES, average_precision
+from panorama.lines import counted
 from panorama.models.base import Embedder, Image
 from panorama.query.handed.relations import Limits
 from panorama.store import ModelRow, NewExemplar, Reviewed, Store, VideoRow
@@ -40,6 +41,12 @@ SCANNED_BYTES = 1 << 30
 
 LEAST_SECONDS = 2
 """Shortest sample. In a shorter one, the lowest rate samples once and loses nothing against other rates."""
+
+AFTER_SECONDS = 1.0
+"""A stretch goes on for this long after its last reviewed answer: the lowest rate looks once more by then."""
+
+MOST_SHARES = 2
+"""A stretch may take this many times its share of the sample to get from a keyframe to its answers."""
 
 PICTURES = 16
 """Frames kept to time the networks on."""
@@ -79,7 +86,8 @@ class Stretch:
     Attributes:
         name: in the scratch library.
         path: of the video.
-        start_seconds, seconds: start and length.
+        start_seconds, seconds: start, at a keyframe, and length.
+        first_frame: number of the first frame in the video.
         marks: reviewed answers in it.
     """
 
@@ -87,7 +95,18 @@ class Stretch:
     path: Path
     start_seconds: float
     seconds: float
+    first_frame: int = 0
     marks: tuple[Mark, ...] = ()
+
+    @property
+    def end_seconds(self) -> float:
+        """The end in the video, exclusive."""
+        return self.start_seconds + self.seconds
+
+    def overlaps(self, other: Stretch) -> bool:
+        """Whether both have frames in common."""
+        apart = other.end_seconds <= self.start_seconds or self.end_seconds <= other.start_seconds
+        return self.path == other.path and not apart
 
     def open(self, threads: int) -> StretchReader:
         """A reader of this stretch alone."""
@@ -98,6 +117,8 @@ def choose_stretches(
     found: Found, seconds: float, said: Mapping[Path, Sequence[Reviewed]] | None = None
 ) -> tuple[list[Stretch], list[str]]:
     """Choose stretches of `seconds` in total from some of the videos; also returns why others cannot be read.
+
+    Decoding begins at a keyframe, so where these are far apart, stretches with reviewed answers are longer.
 
     Args:
         said: reviewed answers by file. Stretches with most of these come first, several from one file if it
@@ -110,26 +131,26 @@ def choose_stretches(
         named = ", ".join([*found.missing, *found.empty, *(why for _, why in found.unreadable)])
         raise VideoError(f"no video to try settings on: {named or 'nothing was named'}")
     said = said or {}
-    stretches: list[Stretch] = []
-    unread: list[str] = []
     groups = moments_together(said, seconds / MOST_FILES, MOST_FILES)
     by_path = {video.path: video for video in found.videos}
     plain = [video for video in _spread(found.videos) if video.path not in {path for path, _ in groups}]
     asked: list[tuple[FoundVideo, list[float]]] = [(by_path[path], moments) for path, moments in groups]
     asked += [(video, []) for video in plain]
     wanted = min(MOST_FILES, len(asked))
-    for video, moments in asked:
-        if len(stretches) == wanted or len(unread) >= 2 * MOST_FILES:
+    stretches: list[Stretch] = []
+    unread: list[str] = []
+    for place, (video, moments) in enumerate(asked):
+        if place - len(unread) == wanted or len(unread) >= 2 * MOST_FILES:
             break
         try:
-            stretch = _stretch(video, len(stretches), seconds / wanted, moments)
-            known = {mark.said for other in stretches for mark in other.marks}
-            left = [one for one in said.get(video.path, ()) if one not in known]
-            stretches.append(replace(stretch, marks=_marks(stretch, left)) if left else stretch)
+            stretches = _joined(stretches, _stretch(video, seconds / wanted, moments))
         except VideoError as exc:
             unread.append(str(exc))
     if not stretches:
         raise VideoError(f"none of the videos can be read: {unread[0]}")
+    stretches = _lengthened(stretches, seconds)
+    stretches = [replace(one, name=f"{number}-{one.path.name}") for number, one in enumerate(stretches)]
+    stretches = [replace(one, marks=_marks(one, said.get(one.path, ()))) for one in stretches]
     return stretches, [*(why for _, why in found.unreadable), *unread]
 
 
@@ -140,29 +161,66 @@ def _spread(videos: Sequence[FoundVideo]) -> list[FoundVideo]:
     return [videos[i] for i in first] + [video for i, video in enumerate(videos) if i not in first]
 
 
-def _stretch(video: FoundVideo, number: int, seconds: float, moments: Sequence[float]) -> Stretch:
+def _stretch(video: FoundVideo, share: float, moments: Sequence[float]) -> Stretch:
+    """A stretch around some moments, or in the middle; `share` seconds long, or longer to reach moments."""
     for path in (video.path, video.path.resolve()):
         check_name(path)
-    start = 0.0
     with open_video(video.path, threads=1) as reader:
         next(iter(reader.frames()))  # a video that opens may still fail to decode
-        reader.check_reached()
         duration = reader.info.duration_seconds
         small = video.path.is_dir() or video.path.stat().st_size <= SCANNED_BYTES
+        ends = [min(moment + AFTER_SECONDS, duration or np.inf) for moment in moments]
+        starts = [0.0]
         if duration is not None and small:
-            start = max(0.0, (duration - seconds) / 2)
+            starts = [max(0.0, (duration - share) / 2)]
             if moments:
-                start = start_around(moments, seconds, duration)
-    return Stretch(f"{number}-{video.path.name}", video.path, start, seconds)
+                starts = [start_around(moments, share, duration), min(moments)]
+        # In the middle of the stretch if it reaches all moments from the keyframe before; else it begins at
+        # the last keyframe that it can.
+        for start in starts:
+            stretch = StretchReader(reader, start, share)
+            if all(end <= stretch.start_seconds + share for end in ends):
+                break
+        reader.check_reached()
+    lengths = [end - stretch.start_seconds for end in ends]
+    length = max([share, *(length for length in lengths if length <= MOST_SHARES * share)])
+    return Stretch("", video.path, stretch.start_seconds, length, stretch.first_frame)
+
+
+def _joined(stretches: Sequence[Stretch], new: Stretch) -> list[Stretch]:
+    """The stretches and one more; those with frames in common become one."""
+    for old in stretches:
+        if old.overlaps(new):
+            first = min(old, new, key=lambda one: one.start_seconds)
+            length = max(old.end_seconds, new.end_seconds) - first.start_seconds
+            others = [one for one in stretches if one is not old]
+            return _joined(others, replace(first, seconds=length))
+    return [*stretches, new]
+
+
+def _lengthened(stretches: Sequence[Stretch], seconds: float) -> list[Stretch]:
+    """The stretches, made longer until they are `seconds` in total, none into the next one of its file."""
+    missing = max(0.0, seconds - sum(one.seconds for one in stretches))
+    longer = []
+    for one in stretches:
+        later = [other.start_seconds for other in stretches if other.path == one.path and other is not one]
+        stop = min([start for start in later if start >= one.end_seconds], default=np.inf)
+        more = min(missing, stop - one.end_seconds)
+        missing -= more
+        longer.append(replace(one, seconds=one.seconds + more))
+    return longer
 
 
 def _marks(stretch: Stretch, said: Sequence[Reviewed]) -> tuple[Mark, ...]:
     """The reviewed answers that lie in the stretch, with frames counted from its first."""
-    with stretch.open(threads=1) as reader:
-        first, count = reader.first_frame, len(reader.times())
-        reader.check_reached()
-    inside = [one for one in said if 0 <= one.frame - first < count]
+    first = stretch.first_frame
+    inside = [one for one in said if one.frame >= first and one.seconds < stretch.end_seconds]
     return tuple(Mark(stretch.name, one.frame - first, one) for one in inside)
+
+
+def videos_of(stretches: Sequence[Stretch]) -> str:
+    """Number of videos that some stretches are from."""
+    return counted(len({stretch.path for stretch in stretches}), "video")
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +304,8 @@ class Scratch:
         registered = {**album, **(review.album if review else {})}
         if registered:
             self.store.add_album(registered)
+        for name in review.categories if review else ():
+            self.store.set_category(name, True)
         asked = Answering(self.store, lambda: self.embedder)
         try:
             found = {name: _rows(asked, ENTITY_FRAMES, name) for name in album}
@@ -327,11 +387,16 @@ class _Counts:
         self.written_seconds += progress.stage_seconds["write"]
 
 
-def index_sample(place: Path, stretches: Sequence[Stretch], indexer: Indexer) -> Scratch:
+def index_sample(
+    place: Path, stretches: Sequence[Stretch], indexer: Indexer, kept: Mapping[str, Any]
+) -> Scratch:
     """Index every stretch into a new library, as `index` would, with its settings and threads.
 
     The times of stages include their own threads and the networks' processes; of the decoding threads they
     include only the one that passes frames on.
+
+    Args:
+        kept: settings for the new library to keep, by key: the bands of the one that is tuned.
 
     Raises:
         VideoError: a stretch cannot be read.
@@ -340,6 +405,7 @@ def index_sample(place: Path, stretches: Sequence[Stretch], indexer: Indexer) ->
     store = Store.create(place)
     embedder = indexer.embedder
     store.put_model(ModelRow(embedder.hash, embedder.name, "embedder", embedder.dim, embedder.exits))
+    store.change_settings(lambda _: kept)
     counts = _Counts()
     started = time.perf_counter()
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from panorama.answering.calibration import own_calibration
 from panorama.arguments import checked
 from panorama.errors import UsageError
 from panorama.indexing.outcomes import library_remarks
 from panorama.indexing.profile import Profile, describe
 from panorama.indexing.settings import EMBED_BATCH, PROPOSAL_BATCH, IngestSettings, Work
 from panorama.indexing.stages import Indexer
-from panorama.lines import counted
 from panorama.models.base import Embedder, Image, Later, Proposer
 from panorama.models.registry import late_embedder
 from panorama.store import NewExemplar
@@ -46,6 +46,7 @@ from panorama.tune.sample import (
     decode_sample,
     index_sample,
     loss_between,
+    videos_of,
 )
 from panorama.tune.scratch import scratch_folder
 from panorama.video import Found, find_videos
@@ -110,7 +111,7 @@ def tune(
     stretches, unread = choose_stretches(found, seconds, said_of(library, found))
     with Threads.here().lent() as threads:
         decoded = decode_sample(stretches, threads.decode, DENSEST.proposal_side)
-        tell(f"sample: {decoded.video_seconds:.0f} s of {counted(len(stretches), 'video')}")
+        tell(f"sample: {decoded.video_seconds:.0f} s of {videos_of(stretches)}")
         embedder = library.embedder if library.exists else late_embedder()
         with (
             scratch_folder() as folder,
@@ -118,7 +119,8 @@ def tune(
         ):
             networks = time_networks(proposer, embedder, decoded.pictures)
             review = review_of(library, [mark for one in stretches for mark in one.marks], embedder)
-            bench = _Bench(folder, stretches, decoded, embedder, proposer, networks, review, tell)
+            kept = own_calibration(embedder, library.snapshot().settings) if library.exists else {}
+            bench = _Bench(folder, stretches, decoded, embedder, proposer, networks, review, kept, tell)
             profile, rejected = bench.confirm(bench.choose(most_loss, least_speed))
             bench.try_shallow(profile.settings)
     trials = sorted(bench.trials.values(), key=lambda trial: trial.measured_speed)
@@ -163,9 +165,11 @@ class _Bench:
         proposer: Proposer,
         networks: Networks,
         review: Review,
+        kept: Mapping[str, Any],
         tell: Callable[[str], None],
     ) -> None:
         self._folder = folder
+        self._kept = kept
         self._stretches = stretches
         self._decoded = decoded
         self._embedder = embedder
@@ -268,7 +272,7 @@ class _Bench:
         """Index the sample into a library, and update the best times."""
         self._runs += 1
         indexer = Indexer(self._embedder, self._proposer, settings, self._work)
-        scratch = index_sample(self._folder / str(self._runs), self._stretches, indexer)
+        scratch = index_sample(self._folder / str(self._runs), self._stretches, indexer, self._kept)
         # Decoding has threads of its own, which were timed while nothing else ran.
         stages = {**scratch.timed.stage_seconds, "decode": self._decoded.processor_seconds}
         timed = replace(scratch.timed, stage_seconds=stages)

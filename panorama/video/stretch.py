@@ -25,16 +25,23 @@ class StretchReader(VideoReader):
         super().__init__(video.info, video.faults)
         self._video = video
         self._seconds = seconds
-        self._first = 0
+        self._first, self._start_seconds = 0, 0.0
         if start_seconds > 0:
             table = video._scan()
             before = np.flatnonzero(table.keyframes & (table.times.seconds <= start_seconds))
-            self._first = int(before[-1]) if len(before) else 0
+            if len(before):
+                self._first = int(before[-1])
+                self._start_seconds = float(table.times.seconds[self._first])
 
     @property
     def first_frame(self) -> int:
         """Index, in the whole video, of the stretch's first frame."""
         return self._first
+
+    @property
+    def start_seconds(self) -> float:
+        """Time, in the whole video, of the stretch's first frame."""
+        return self._start_seconds
 
     def _scan(self) -> FrameTable:
         table = self._video._scan()
