@@ -350,25 +350,43 @@ def gone_remarks(paths: Sequence[str | Path], videos: pa.Table) -> tuple[str, ..
     return (f"{many} missing now, {some([*gone])}: {what_gone_means()}{unmounted}",)
 
 
-def replaced(videos: pa.Table) -> list[bool]:
+def resized(videos: pa.Table) -> list[bool]:
     """For every video, whether its file exists but has another size than when it was indexed.
 
-    For a folder of pictures, whether the pictures' names or sizes differ. Boxes drawn on the frames may then
-    be wrong.
+    For a folder of pictures, whether the pictures' names or sizes differ. Of films nothing is read, so that
+    thousands can be listed; `replaced` also notices another film of the same size.
 
     Args:
         videos: with the columns uri, size and content_sample.
     """
+    return _judged(videos, lambda mark: content_sample(mark) if mark.is_folder else None)
+
+
+def replaced(videos: pa.Table) -> list[bool]:
+    """For every video, whether its file exists but no longer is what was indexed.
+
+    Boxes drawn on the frames may then be wrong. Reads 64 kB of each film: recorders write over files of fixed
+    size.
+
+    Args:
+        videos: as for `resized`.
+    """
+    return _judged(videos, content_sample)
+
+
+def _judged(videos: pa.Table, sampled: Callable[[FileMark], str | None]) -> list[bool]:
+    """For every video, whether its file has another size or another sample.
+
+    Args:
+        sampled: returns the sample of a file as it is now; None if its size must do.
+    """
     columns = (videos.column(name).to_pylist() for name in ("uri", "size", "content_sample"))
     found = []
     for uri, size, sample in zip(*columns, strict=True):
-        path = Path(uri)
         try:
-            mark = FileMark.of(path)
-            if sample is not None and mark.is_folder:
-                found.append(content_sample(mark) != sample)
-            else:
-                found.append(mark.size != size)
+            mark = FileMark.of(Path(uri))
+            now = None if sample is None else sampled(mark)  # earlier versions stored none
+            found.append(mark.size != size or now not in (None, sample))
         except VideoError:  # missing or unreadable: reported elsewhere
             found.append(False)
     return found
