@@ -52,6 +52,17 @@ def test_files_that_took_each_others_names_are_not_decoded_again(name: str, tmp_
         assert moved == (0 if number else len(before))
 
 
+def test_of_a_file_that_was_moved_its_name_so_far_is_said(tmp_path: Path) -> None:
+    """The same was said of a copy, and nobody saw which name went."""
+    folder = films(tmp_path / "films", 2)
+    index(tmp_path / "library", [folder])
+    (folder / "1.mp4").rename(folder / "9.mp4")
+    (folder / "8.mp4").write_bytes((folder / "0.mp4").read_bytes())
+    notes = {f.video: f.note for f in index(tmp_path / "library", [folder])}
+    assert notes["9.mp4"] == "the same content is indexed already; it is 1.mp4, which was moved"
+    assert notes["8.mp4"] == "the same content is indexed already"
+
+
 @pytest.mark.parametrize("count", [2, 3])
 def test_of_files_that_took_each_others_names_one_may_be_named(count: int, tmp_path: Path) -> None:
     """What the first was before went, and with it the time that was set for it by hand."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from panorama.commands import command
 from panorama.errors import UnknownVideo, VideoError, VideoOpenError, near, unknown
-from panorama.folders import is_gone
+from panorama.folders import emptied_folders, video_is_gone
 from panorama.lines import composed, counted, some
 from panorama.video import FileMark, content_sample
 
@@ -244,7 +244,7 @@ def missing(videos: pa.Table) -> list[bool]:
     Args:
         videos: with the column uri.
     """
-    return [is_gone(Path(uri)) for uri in videos.column("uri").to_pylist()]
+    return [video_is_gone(Path(uri)) for uri in videos.column("uri").to_pylist()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,25 +297,6 @@ def _root_of(name: str, uri: str, root: str) -> str:
     return str(path.parents[max(told, 1) - 1])
 
 
-def emptied_folders(uris: Iterable[str]) -> tuple[str, ...]:
-    """Existing but empty folders in which missing files lay, at any depth."""
-    nearest = dict.fromkeys(map(_nearest, dict.fromkeys(PurePath(uri).parent for uri in uris)))
-    return tuple(str(folder) for folder in nearest if folder is not None and _is_empty(folder))
-
-
-def _nearest(folder: PurePath) -> Path | None:
-    """The folder, or its nearest parent that exists; None if none does."""
-    return next((Path(one) for one in (folder, *folder.parents) if not is_gone(Path(one))), None)
-
-
-def _is_empty(folder: Path) -> bool:
-    try:
-        with os.scandir(folder) as entries:
-            return not any(entries)
-    except OSError:  # access is denied
-        return False
-
-
 def gone_from(paths: Sequence[str | Path], videos: pa.Table) -> dict[str, str]:
     """The videos indexed from some folders and patterns whose files are missing there: name -> path.
 
@@ -334,7 +315,7 @@ def gone_from(paths: Sequence[str | Path], videos: pa.Table) -> dict[str, str]:
     return {
         name: uri
         for name, uri in named
-        if any(_fits(PurePath(uri).parts, pattern) for pattern in patterns) and is_gone(Path(uri))
+        if any(_fits(PurePath(uri).parts, pattern) for pattern in patterns) and video_is_gone(Path(uri))
     }
 
 
@@ -386,7 +367,8 @@ def _judged(videos: pa.Table, sampled: Callable[[FileMark], str | None]) -> list
         try:
             mark = FileMark.of(Path(uri))
             now = None if sample is None else sampled(mark)  # earlier versions stored none
-            found.append(mark.size != size or now not in (None, sample))
+            is_left = not mark.is_folder or mark.pictures
+            found.append(bool(is_left) and (mark.size != size or now not in (None, sample)))
         except VideoError:  # missing or unreadable: reported elsewhere
             found.append(False)
     return found
@@ -404,7 +386,7 @@ def unshowable(names: Set[str], videos: pa.Table) -> set[str]:
     return {
         name
         for name, uri, other in zip(*columns, replaced(listed), strict=True)
-        if other or is_gone(Path(uri))
+        if other or video_is_gone(Path(uri))
     }
 
 

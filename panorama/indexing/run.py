@@ -31,7 +31,7 @@ from panorama.indexing.rows import SegmentRows
 from panorama.indexing.settings import Kept
 from panorama.indexing.stages import Indexer
 from panorama.indexing.stored_crops import embed_missing, unread_examples
-from panorama.lines import counted
+from panorama.lines import counted, one_line
 from panorama.models.base import Embedder
 from panorama.stopping import uninterrupted
 from panorama.store import Claims, PauseGate, SegmentWriter, Store, VideoRow
@@ -254,6 +254,7 @@ class _Run:
         row = ticket.row
         if ticket.was is not None and (known := self._store.known_content(row.content_hash)) is not None:
             row = self._with_moved(ticket, places_of(former_names(self._store, known)))
+        former = self._store.moved_from(row)
         name = self._store.attach_video(row, copy.settings_hash)
         if name is None and copy.held:
             # The only file with this content has changed meanwhile, for example one before it in the line.
@@ -265,7 +266,8 @@ class _Run:
         if name is None:
             note = f"{path} has the same content as an earlier file, which could not be indexed"
             return FileOutcome(path, "", FAILED, note=note)
-        return FileOutcome(path, name, SKIPPED, note=copy.note, reason=Reason.KNOWN_CONTENT)
+        note = copy.note if former is None else f"{copy.note}; it is {one_line(former)}, which was moved"
+        return FileOutcome(path, name, SKIPPED, note=note, reason=Reason.KNOWN_CONTENT)
 
     def _write(self, parcel: Parcel) -> None:
         job, ticket = parcel.job, parcel.job.note
