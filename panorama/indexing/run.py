@@ -23,6 +23,7 @@ from panorama.indexing.outcomes import (
     failed,
     forgotten,
 )
+from panorama.indexing.overwritten import Overwritten
 from panorama.indexing.parcels import Flush, Job, Parcel
 from panorama.indexing.pipeline import Line
 from panorama.indexing.publishing import Finished, Publisher
@@ -89,7 +90,7 @@ def index_paths(
         embedded += embed(on_damage=damaged.append)
     files, told = (*nothing.files, *outcomes), unread_examples(store, indexer.embedder)
     told = (*nothing.warnings, *_clip_remarks(outcomes), *told, *forgotten(store, run.by_hand))
-    told += lost_places(run.lost_places)
+    told += (*lost_places(run.lost_places), *run.overwritten.remarks())
     lost = tuple(str(error) for error in damaged)
     return replace(nothing, files=files, embedded=embedded, warnings=told, damaged=lost)
 
@@ -157,6 +158,7 @@ class _Run:
         self._rows: SegmentRows | None = None
         self._publisher = Publisher(gate, claims)
         self.lost_places: dict[str, int] = {}
+        self.overwritten = Overwritten(store, gate.wait)
 
     @property
     def by_hand(self) -> Mapping[str, LostTime]:
@@ -254,6 +256,7 @@ class _Run:
         row = ticket.row
         if ticket.was is not None and (known := self._store.known_content(row.content_hash)) is not None:
             row = self._with_moved(ticket, places_of(former_names(self._store, known)))
+        self.overwritten.look(row, ticket.mark)
         former = self._store.moved_from(row)
         name = self._store.attach_video(row, copy.settings_hash)
         if name is None and copy.held:
@@ -315,6 +318,7 @@ class _Run:
             self._told_of([outcome])
             return
         self._hooks.on_progress(progress.copy())
+        self.overwritten.look(ticket.row, ticket.mark)
         row = replace(
             self._with_moved(ticket, {} if self._rows is None else self._rows.at),
             width=job.reader.info.width,
