@@ -169,15 +169,7 @@ class Store:
             return videos.moved_from(tx, video)
 
     def move_videos(self, moves: Mapping[str, VideoRow], known: Mapping[str, KnownFile]) -> bool:
-        """Let rows follow files that were renamed, even to each other's names; all or none.
-
-        Args:
-            moves: where each file is now, by its former uri.
-            known: the state that the moves were computed from, by uri.
-
-        Returns:
-            False, with nothing stored, if another process has changed one of `known`.
-        """
+        """Let rows follow files that were renamed, even to each other's names; see `videos.move_videos`."""
         with self._place.catalog.write() as tx:
             return videos.move_videos(tx, moves, known)
 
