@@ -60,7 +60,10 @@ def videos_command(ctx: click.Context, as_json: bool) -> None:
 @click.argument("videos", nargs=-1)
 @recording_options
 @click.option(
-    "--at", default=None, help="Set the local time of the first frame: '2026-03-01 10:00:00'; '' for unknown."
+    "--at",
+    default=None,
+    help="Set the local time of the first frame: '2026-03-01 10:00:00'; '' for unknown, until `index` reads"
+    " it by --time-from.",
 )
 @click.option(
     "--first-at",
