@@ -1,20 +1,27 @@
 """A folder comes in; which folders below it are to be searched, and the files in them, go out.
 
-Also: whether a file is gone, and how the disk spells a name.
+Also: whether a file or video is gone or has moved, and how the disk spells a name.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 import unicodedata
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 _NO_SUCH = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
 """Errors that mean that no file has the name, or none can have it."""
+
+IMAGE_SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff"}
+    | {".ppm", ".pgm", ".jp2", ".avif", ".heic", ".heif", ".hif"}
+)
+"""Suffixes of the pictures that make a folder a video: all but GIF, which is a video by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,53 @@ def is_gone(path: Path) -> bool:
     except OSError as exc:
         return exc.errno in _NO_SUCH
     return False
+
+
+def video_is_gone(path: Path) -> bool:
+    """Whether a video's file no longer exists, or of a folder of pictures, none of them is left there.
+
+    False if nobody can say, as for `is_gone`.
+    """
+    try:
+        if not stat.S_ISDIR(path.stat().st_mode):
+            return False
+        with os.scandir(path) as inside:
+            return not any(_is_image(entry.name) for entry in inside)
+    except OSError as exc:
+        return exc.errno in _NO_SUCH
+
+
+def _is_image(name: str) -> bool:
+    return not name.startswith(".") and os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES  # noqa: PTH122
+
+
+def has_moved(path: Path) -> bool:
+    """Whether a video that is found elsewhere was moved away from here; else it was copied.
+
+    A folder in which nothing is left may be where a disk is mounted at other times.
+    """
+    return video_is_gone(path) and not emptied_folders([str(path)])
+
+
+def emptied_folders(uris: Iterable[str]) -> tuple[str, ...]:
+    """Existing but empty folders that missing videos were or lay in, at any depth."""
+    # Many lie in one folder. A folder of pictures may itself be one; else the name may be no possible one.
+    starts = dict.fromkeys(Path(uri) if os.path.isdir(uri) else Path(uri).parent for uri in uris)  # noqa: PTH112
+    nearest = dict.fromkeys(map(_nearest, starts))
+    return tuple(str(folder) for folder in nearest if folder is not None and _is_empty(folder))
+
+
+def _nearest(folder: Path) -> Path | None:
+    """The folder, or its nearest parent that exists; None if none does."""
+    return next((one for one in (folder, *folder.parents) if not is_gone(one)), None)
+
+
+def _is_empty(folder: Path) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return not any(entries)
+    except OSError:  # access is denied
+        return False
 
 
 def spelled(path: Path) -> Path:

@@ -195,8 +195,8 @@ class Library(LibraryAlbum):
             recording: a rule, kept by the library if `videos` is None, else by these videos until another
                 is named for them or for all. Times set by hand stay.
             start: local time of the first frame of each of these videos, `2026-03-01 10:00:00`; '' makes it
-                unknown. For a folder of pictures, of its first picture, by name, whose own time is known:
-                the others keep their distance from it.
+                unknown, until `index` or `date` reads it by a rule that gives one. For a folder of pictures,
+                of its first picture, by name, whose own time is known: the others keep their distance.
             zone: IANA name; '' for the videos' own time zone, else the library's, else that of this computer.
             first_start: local time of the first frame of the earliest video, whose clock was wrong; the other
                 videos keep their distance from it.

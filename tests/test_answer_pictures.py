@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from fakes import Thing, write_film
 
 import panorama
+from panorama.cameras.listed_videos import resized
 from panorama.errors import QueryError, UsageError
 from panorama.shown.grid import LINE_HEIGHT
 from panorama.shown.hit_facts import HitFacts, SeenPicture
@@ -61,6 +63,28 @@ def test_of_a_file_that_is_another_by_now_it_is_said(library: panorama.Library, 
         (warning,) = made.warnings
         assert warning.startswith("the file of yard/b.mp4 has changed since it was indexed")
         assert made.drawn == 2
+
+
+def test_a_film_written_over_with_one_of_the_same_size_and_time_is_said_too(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    """Recorders write over files of fixed size. Pictures of the new film were shown under the old names."""
+    answer = library.query("SELECT moments WHERE entity = 'red'")
+    film = tmp_path / "v" / "yard" / "b.mp4"
+    before = film.stat()
+    write_film(film, [Thing("blue", 5, 10)], frames=10)
+    assert film.stat().st_size < before.st_size
+    os.truncate(film, before.st_size)
+    os.utime(film, ns=(before.st_atime_ns, before.st_mtime_ns))
+    for made in (
+        library.sheet(answer, tmp_path / "a.png"),
+        library.clips(answer, tmp_path / "clips"),
+        library.page(answer, tmp_path / "a.html"),
+    ):
+        (warning,) = made.warnings
+        assert warning.startswith("the file of yard/b.mp4 has changed since it was indexed")
+    listed = library.videos()
+    assert not any(resized(listed)), "listing videos reads nothing of them"
 
 
 def test_of_a_file_that_is_gone_the_stored_picture_is_drawn(

@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "joining": frozenset(),
     "stopping": frozenset(),
     "folders": frozenset(),
-    "pictures": frozenset({"errors", "lines"}),
+    "pictures": frozenset({"errors", "lines", "folders"}),
     "frames": frozenset({"errors"}),
     "regions": frozenset({"errors", "frames"}),
     "video": frozenset({"errors", "lines", "whole_files", "folders", "pictures", "frames", "regions"}),

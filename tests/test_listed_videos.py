@@ -10,7 +10,16 @@ import pyarrow as pa
 import pytest
 
 from panorama.cameras import listed_videos
-from panorama.cameras.listed_videos import Meant, gone_from, meant, names_of
+from panorama.cameras.listed_videos import (
+    Meant,
+    gone_by_root,
+    gone_from,
+    meant,
+    missing,
+    names_of,
+    resized,
+    unshowable,
+)
 from panorama.commands import alone
 from panorama.errors import UnknownVideo
 
@@ -199,3 +208,32 @@ def test_what_means_no_video_is_told_with_near_names(listed: pa.Table, given: st
 )
 def test_what_is_gone_is_looked_for_where_index_looks(listed: pa.Table, given: str, names: list[str]) -> None:
     assert list(gone_from([given], listed)) == names
+
+
+def test_a_folder_whose_pictures_are_gone_is_missing_and_asked_for_its_disk_if_it_is_empty(
+    tmp_path: Path,
+) -> None:
+    """It had "changed": to index it again was advised, which could not help, and nothing removed it."""
+    north, card = tmp_path.resolve() / "north", tmp_path.resolve() / "card"
+    for folder in (north, card):
+        folder.mkdir()
+        (folder / "IMG_1.JPG").write_bytes(b"a picture")
+    film = card / "clip.mp4"
+    film.touch()
+    listed = pa.table(
+        {
+            "video": ["card", "north", "card/clip.mp4"],
+            "uri": [str(card), str(north), str(film)],
+            "root": [str(tmp_path.resolve())] * 3,
+            "size": [9, 9, 0],
+            "content_sample": ["another", "another", None],
+        }
+    )
+    assert missing(listed) == [False] * 3 and resized(listed) == [True, True, False]
+    for folder in (north, card):
+        (folder / "IMG_1.JPG").unlink()
+    assert missing(listed) == [True, True, False] and resized(listed) == [False] * 3
+    assert unshowable({"card", "north"}, listed) == {"card", "north"}
+    assert gone_from([tmp_path], listed).keys() == {"card", "north"}
+    (root,) = gone_by_root(listed)
+    assert root.gone.keys() == {"card", "north"} and root.unmounted == (str(north),)

@@ -167,6 +167,35 @@ def test_cameras_that_differ_only_in_a_day_are_told(
     assert {cameras(library)[f"{place}.mp4"] for place in places} == {"gate"}
 
 
+def test_a_folder_whose_videos_have_several_cameras_is_told_with_a_pattern_for_one(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    """Its new files had another camera, without the zones, as another folder was named to `index`."""
+    place = tmp_path / "rec" / "site1" / "cam1"
+    write_film(place / "a.mp4", [Thing("red", 0, 10)], frames=12)
+    library.index(place)
+    write_film(place / "b.mp4", [Thing("red", 0, 10)], frames=13)
+    write_film(tmp_path / "rec" / "site2" / "cam1" / "c.mp4", [Thing("red", 0, 10)], frames=14)
+    told = library.index(tmp_path / "rec").recording
+    assert cameras(library) == {
+        "a.mp4": "cam1",
+        "site1/cam1/b.mp4": "site1/cam1",
+        "site2/cam1/c.mp4": "site2/cam1",
+    }
+    assert told is not None
+    pattern = "{camera}/{camera}/*"  # {camera}/* would join those of the two sites
+    assert told.lines() == [
+        f"videos of one folder have several cameras, cam1, site1/cam1: {place.resolve()}; a camera is the"
+        " path below the folder that was indexed. To make each folder one camera: panorama clock"
+        f" --camera-from '{pattern}'"
+    ]
+    write_film(place / "d.mp4", [Thing("red", 0, 10)], frames=15)
+    again = library.index(tmp_path / "rec").recording
+    assert again is not None and not again.lines(), "told once"
+    library.date(recording=RecordingRule(zone="UTC", camera_from=pattern))
+    assert set(cameras(library).values()) == {"site1/cam1", "site2/cam1"}
+
+
 def test_a_folder_that_holds_videos_of_before_is_no_new_one() -> None:
     """What lies in two folders of one camera is told when a folder is new, not for each video in one."""
     places = {"a.mp4": "/one/gate/a.mp4", "b.mp4": "/two/gate/b.mp4", "c.mp4": "/two/gate/c.mp4"}

@@ -92,6 +92,24 @@ def test_times_are_told_anew_only_where_that_was_asked(run: Callable[..., Ran], 
     assert clocks(run)["1.mp4"] == ("1", "10:15", "Europe/Berlin", "metadata")
 
 
+def test_a_time_made_unknown_comes_back_with_the_next_index_unless_no_source_is_named_for_it(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """The manual said that it is unknown from then on."""
+    for k in range(2):
+        made_at(tmp_path / "v" / f"{k}.mp4", 12 + k, "2026-03-01T09:15:00Z")
+    run("index", "v", "--model", "color-bands", *METADATA)
+    run("clock", "1.mp4", "--time-from", "none")
+    for name in ("0.mp4", "1.mp4"):
+        run("clock", name, "--at", "")
+    run("index", "v")
+    assert {name: row[1] for name, row in clocks(run).items()} == {"0.mp4": "10:15", "1.mp4": None}
+    run("clock", "1.mp4", "--at", "2026-03-01 12:00")
+    run("clock", "1.mp4", "--at", "")
+    run("clock", "1.mp4", "--time-from", "metadata")
+    assert clocks(run)["1.mp4"][1] == "10:15", "what was set by hand is undone"
+
+
 def test_a_time_set_by_hand_stays_while_a_file_goes_on(run: Callable[..., Ran], tmp_path: Path) -> None:
     """A file that was still being written and pictures that came into a folder: the time went, unsaid."""
     whole = write_film(tmp_path / "live.ts", [Thing("red", 0, 30)], frames=40).read_bytes()

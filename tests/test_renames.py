@@ -7,9 +7,14 @@ import os
 from pathlib import Path
 
 import pytest
-from indexing_samples import Counting, films, index
+from fakes import ColoredThings
+from indexing_samples import SETTINGS, Counting, films, index
 
+from panorama.indexing.run import index_paths
+from panorama.indexing.stages import Indexer
+from panorama.models.color import ColorEmbedder
 from panorama.store import Recorded, Store
+from panorama.video import find_videos
 
 
 def frames_of(library: Path) -> dict[str, int]:
@@ -50,6 +55,42 @@ def test_files_that_took_each_others_names_are_not_decoded_again(name: str, tmp_
         assert frames_of(tmp_path / "library") == expected
         moved = sum(f.note == "the same content is indexed already" for f in outcomes)
         assert moved == (0 if number else len(before))
+
+
+def test_of_a_file_that_was_moved_its_name_so_far_is_said(tmp_path: Path) -> None:
+    """The same was said of a copy, and nobody saw which name went."""
+    folder = films(tmp_path / "films", 2)
+    index(tmp_path / "library", [folder])
+    (folder / "1.mp4").rename(folder / "9.mp4")
+    (folder / "8.mp4").write_bytes((folder / "0.mp4").read_bytes())
+    notes = {f.video: f.note for f in index(tmp_path / "library", [folder])}
+    assert notes["9.mp4"] == "the same content is indexed already; it is 1.mp4, which was moved"
+    assert notes["8.mp4"] == "the same content is indexed already"
+
+
+def test_a_file_that_holds_something_else_than_before_is_said(tmp_path: Path) -> None:
+    """Of two cards at one place the second silently replaced what was found on the first."""
+    folder = films(tmp_path / "films", 3)
+    index(tmp_path / "library", [folder / "0.mp4"])
+    first = (folder / "0.mp4").read_bytes()
+
+    def told(name: str = "0.mp4") -> list[str]:
+        indexer = Indexer(ColorEmbedder(), ColoredThings(), SETTINGS)
+        with Store.create(tmp_path / "library", exist_ok=True) as store:
+            warnings = index_paths(store, indexer, find_videos([folder / name])).warnings
+        return [line for line in warnings if "something else" in line]
+
+    assert told() == []
+    for number in (2, 1):  # it is longer, then shorter
+        (folder / "0.mp4").write_bytes((folder / f"{number}.mp4").read_bytes())
+        (line,) = told()
+        assert line.startswith("1 file holds something else than when last indexed, 0.mp4: what was found")
+    (folder / "0.mp4").write_bytes((folder / "0.mp4").read_bytes() + bytes(100))
+    assert told() == [], "it has only grown"
+    (folder / "copy.mp4").write_bytes((folder / "0.mp4").read_bytes())
+    assert told("copy.mp4") == []
+    (folder / "0.mp4").write_bytes(first)
+    assert told() == [], "the library holds the copy"
 
 
 @pytest.mark.parametrize("count", [2, 3])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -323,6 +324,19 @@ def test_a_box_that_no_track_fills_by_half_changes_nothing(library) -> None:
         f"a.mp4 has changed since it was indexed: {nothing} by its place; index the file again, then"
         " register the place once more: panorama "
     )
+
+
+def test_a_place_in_a_film_written_over_with_one_of_the_same_size_and_time_accepts_no_track(library) -> None:
+    """The old film's track there was bound to what the new one shows."""
+    film = library.path.parent / "v" / "a.mp4"
+    before = film.stat()
+    write_film(film, [Thing("blue", 0, 20)])
+    assert film.stat().st_size < before.st_size
+    os.truncate(film, before.st_size)
+    os.utime(film, ns=(before.st_atime_ns, before.st_mtime_ns))
+    told = library.register_from_video("other", film, 0.5, UNLIKE).warnings
+    assert any(line.startswith("a.mp4 has changed since it was indexed: the picture is an") for line in told)
+    assert len(library.snapshot().seen.exemplar_ids) == 1, "that of `it` alone"
 
 
 def test_it_holds_however_the_video_is_indexed_later_and_no_longer_when_the_example_is_gone(library) -> None:

@@ -75,8 +75,39 @@ def test_of_copies_that_are_gone_the_one_of_that_name_was_moved(store, tmp_path)
         index(store, path.name, content="c", root=str(path.parent))
     for path in copies:
         path.unlink()
+        (path.parent / "other.mp4").touch()
     store.attach_video(video_row("2.mp4", "c", str(tmp_path / "z")), "s")
     assert store.known_files().keys() == {str(copies[0]), str(tmp_path / "z" / "2.mp4")}
+
+
+@pytest.mark.parametrize("pictures", [False, True])
+def test_a_copy_of_what_lies_on_a_disk_that_is_not_mounted_is_a_video_of_its_own(store, tmp_path, pictures):
+    """The video on the disk gave its row to the copy, and with it its name and camera."""
+    there = tmp_path / "disk" / "gate" / "north"
+    there.parent.mkdir(parents=True)
+    if pictures:
+        there.mkdir()
+    else:
+        there.touch()
+    index(store, "gate/north", content="c", root=str(tmp_path / "disk"))
+    (tmp_path / "disk").rename(tmp_path / "away")
+    (tmp_path / "disk").mkdir()
+    copy = video_row("evidence", "c", str(tmp_path))
+    assert store.moved_from(copy) is None and store.attach_video(copy, "s") == "evidence"
+    assert names(store).keys() == {"gate/north", "evidence"}
+
+
+def test_pictures_that_were_moved_out_of_a_folder_in_which_others_are_left_keep_their_row(store, tmp_path):
+    """Their folder is there: they counted as a copy, and everything was found twice."""
+    (tmp_path / "card" / "north").mkdir(parents=True)
+    (tmp_path / "card" / "north" / "clip.mp4").touch()
+    index(store, "north", content="c", root=str(tmp_path / "card"))
+    moved = video_row("south", "c", str(tmp_path / "card"))
+    (tmp_path / "card" / "north" / "1.JPG").touch()
+    assert store.moved_from(moved) is None
+    (tmp_path / "card" / "north" / "1.JPG").unlink()
+    assert store.moved_from(moved) == "north" and store.attach_video(moved, "s") == "south"
+    assert names(store).keys() == {"south"} and store.moved_from(moved) is None
 
 
 def test_rows_follow_files_that_took_each_others_names(store):

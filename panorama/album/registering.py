@@ -26,7 +26,7 @@ from panorama.store import NewExemplar, SeenAt, Store
 from panorama.store.catalog.seen import SeenPlaces
 from panorama.store.scenes.places import PlaceTables
 from panorama.store.scenes.seen_tracks import NO_TRACK, tracks_at
-from panorama.video import Fit, VideoFrame, VideoReader, file_state, open_video
+from panorama.video import FileMark, Fit, VideoFrame, VideoReader, content_sample, open_video
 
 NEGATIVE_FOLDER = "not"
 """Subfolder of an entity's folder in an album; it contains the look-alikes."""
@@ -266,9 +266,10 @@ def placed_picture(store: Store | None, video: Path, seconds: float, box: Box | 
 def held_segment(store: Store, file: Path) -> int | None:
     """The segment of a file that has not changed since it was indexed; None otherwise."""
     known = store.known_file(str(file.resolve()))
-    if known is None or not known.has_state(file_state(file)):
+    if known is None or not known.has_state((mark := FileMark.of(file)).state):
         return None
-    return known.segment
+    # Recorders write over files of fixed size, and copies may get the old time.
+    return known.segment if known.content_sample in (None, content_sample(mark)) else None
 
 
 def unplaced(store: Store, file: Path, example: Picture) -> tuple[str, ...]:

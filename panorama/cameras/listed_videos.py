@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from panorama.commands import command
 from panorama.errors import UnknownVideo, VideoError, VideoOpenError, near, unknown
-from panorama.folders import is_gone
+from panorama.folders import emptied_folders, video_is_gone
 from panorama.lines import composed, counted, some
 from panorama.video import FileMark, content_sample
 
@@ -252,7 +252,7 @@ def missing(videos: pa.Table) -> list[bool]:
     Args:
         videos: with the column uri.
     """
-    return [is_gone(Path(uri)) for uri in videos.column("uri").to_pylist()]
+    return [video_is_gone(Path(uri)) for uri in videos.column("uri").to_pylist()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,25 +305,6 @@ def _root_of(name: str, uri: str, root: str) -> str:
     return str(path.parents[max(told, 1) - 1])
 
 
-def emptied_folders(uris: Iterable[str]) -> tuple[str, ...]:
-    """Existing but empty folders in which missing files lay, at any depth."""
-    nearest = dict.fromkeys(map(_nearest, dict.fromkeys(PurePath(uri).parent for uri in uris)))
-    return tuple(str(folder) for folder in nearest if folder is not None and _is_empty(folder))
-
-
-def _nearest(folder: PurePath) -> Path | None:
-    """The folder, or its nearest parent that exists; None if none does."""
-    return next((Path(one) for one in (folder, *folder.parents) if not is_gone(Path(one))), None)
-
-
-def _is_empty(folder: Path) -> bool:
-    try:
-        with os.scandir(folder) as entries:
-            return not any(entries)
-    except OSError:  # access is denied
-        return False
-
-
 def gone_from(paths: Sequence[str | Path], videos: pa.Table) -> dict[str, str]:
     """The videos indexed from some folders and patterns whose files are missing there: name -> path.
 
@@ -342,7 +323,7 @@ def gone_from(paths: Sequence[str | Path], videos: pa.Table) -> dict[str, str]:
     return {
         name: uri
         for name, uri in named
-        if any(_fits(PurePath(uri).parts, pattern) for pattern in patterns) and is_gone(Path(uri))
+        if any(_fits(PurePath(uri).parts, pattern) for pattern in patterns) and video_is_gone(Path(uri))
     }
 
 
@@ -358,25 +339,44 @@ def gone_remarks(paths: Sequence[str | Path], videos: pa.Table) -> tuple[str, ..
     return (f"{many} missing now, {some([*gone])}: {what_gone_means()}{unmounted}",)
 
 
-def replaced(videos: pa.Table) -> list[bool]:
+def resized(videos: pa.Table) -> list[bool]:
     """For every video, whether its file exists but has another size than when it was indexed.
 
-    For a folder of pictures, whether the pictures' names or sizes differ. Boxes drawn on the frames may then
-    be wrong.
+    For a folder of pictures, whether the pictures' names or sizes differ. Of films nothing is read, so that
+    thousands can be listed; `replaced` also notices another film of the same size.
 
     Args:
         videos: with the columns uri, size and content_sample.
     """
+    return _judged(videos, lambda mark: content_sample(mark) if mark.is_folder else None)
+
+
+def replaced(videos: pa.Table) -> list[bool]:
+    """For every video, whether its file exists but no longer is what was indexed.
+
+    Boxes drawn on the frames may then be wrong. Reads 64 kB of each film: recorders write over files of fixed
+    size.
+
+    Args:
+        videos: as for `resized`.
+    """
+    return _judged(videos, content_sample)
+
+
+def _judged(videos: pa.Table, sampled: Callable[[FileMark], str | None]) -> list[bool]:
+    """For every video, whether its file has another size or another sample.
+
+    Args:
+        sampled: returns the sample of a file as it is now; None if its size must do.
+    """
     columns = (videos.column(name).to_pylist() for name in ("uri", "size", "content_sample"))
     found = []
     for uri, size, sample in zip(*columns, strict=True):
-        path = Path(uri)
         try:
-            mark = FileMark.of(path)
-            if sample is not None and mark.is_folder:
-                found.append(content_sample(mark) != sample)
-            else:
-                found.append(mark.size != size)
+            mark = FileMark.of(Path(uri))
+            now = None if sample is None else sampled(mark)  # earlier versions stored none
+            is_left = not mark.is_folder or mark.pictures
+            found.append(bool(is_left) and (mark.size != size or now not in (None, sample)))
         except VideoError:  # missing or unreadable: reported elsewhere
             found.append(False)
     return found
@@ -394,7 +394,7 @@ def unshowable(names: Set[str], videos: pa.Table) -> set[str]:
     return {
         name
         for name, uri, other in zip(*columns, replaced(listed), strict=True)
-        if other or is_gone(Path(uri))
+        if other or video_is_gone(Path(uri))
     }
 
 

@@ -27,6 +27,8 @@ class RecordingReport:
         example: one of the dated videos and its local time, '' if there is none.
         changed: number of the library's rows that changed.
         shared: cameras that cover several folders, one of which is new, with these folders.
+        split: folders with several cameras, one of which is new there, with these cameras; and a pattern that
+            makes one of each folder.
         remark: a remark about times set by hand, '' for none.
         partly: folders of pictures of which only some have a time.
         backwards: those whose last picture was taken before the first: the names are not in order of time.
@@ -62,6 +64,7 @@ class RecordingReport:
     exif_unseen: int = 0
     away: tuple[str, ...] = ()
     by: tuple[RecordingRule, ...] = ()
+    split: tuple[tuple[tuple[PurePath, tuple[str, ...]], ...], str] | None = None
 
     @classmethod
     def of_parts(cls, rule: RecordingRule, parts: Iterable[RecordingReport]) -> RecordingReport:
@@ -161,6 +164,14 @@ class RecordingReport:
             told.append(
                 f"{counted(len(cameras), 'camera')} differ only in a day: {some(cameras)}; if each is one"
                 f" camera on all days: {command('clock', '--camera-from', pattern)}"
+            )
+        if self.split is not None:
+            split, pattern = self.split
+            (folder, cameras), more = split[0], f" (and {len(split) - 1} more)" if split[1:] else ""
+            told.append(
+                f"videos of one folder have several cameras, {some(cameras)}: {folder}{more}; a camera is the"
+                " path below the folder that was indexed. To make each folder one camera:"
+                f" {command('clock', '--camera-from', pattern)}"
             )
         told.extend(
             f"camera {camera!r} covers {counted(len(folders), 'folder')}: {some([str(f) for f in folders])};"

@@ -9,7 +9,7 @@ from panorama.cameras.daily_cameras import daily_cameras
 from panorama.cameras.picture_times import have_exif
 from panorama.cameras.recording_report import RecordingReport
 from panorama.cameras.recording_rule import FOLDER, NOT_NAMED, remembered, rule_of
-from panorama.cameras.shared_cameras import shared_cameras
+from panorama.cameras.shared_cameras import shared_cameras, split_folders
 from panorama.cameras.unread import unread
 from panorama.store import Store
 from panorama.store.catalog.recorded import zone_named
@@ -23,7 +23,8 @@ def remarked(
 ) -> RecordingReport:
     """A report on some videos, with what their folders, names and EXIF say that the library's rule leaves.
 
-    These are folders that share a camera, days that count as cameras, and times that nobody asked for.
+    These are folders that share a camera or have several, days that count as cameras, and times that nobody
+    asked for.
 
     Args:
         videos: the videos of the report, None for all.
@@ -37,6 +38,7 @@ def remarked(
     known, named = store.recorded(), None if videos is None else set(videos)
     if by_folder:
         report = replace(report, shared=shared_cameras(known, fresh), daily=daily_cameras(known, fresh))
+        report = replace(report, split=split_folders(known, fresh))
     if not by_none:
         return report
     rows = [row for row in known if named is None or row.name in named]

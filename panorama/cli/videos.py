@@ -15,7 +15,7 @@ from panorama.cameras.listed_videos import (
     gone_by_root,
     meant,
     missing,
-    replaced,
+    resized,
     what_gone_means,
 )
 from panorama.cli.common import confirmed, json_option, opened, print_rows, say
@@ -39,7 +39,7 @@ def videos_command(ctx: click.Context, as_json: bool) -> None:
     names = ["video", "camera", "duration", "width", "height", "frames", "uri", "decode_note"]
     videos = opened(ctx).videos()
     rows = videos.select(names).to_pylist()
-    gone, other = missing(videos), replaced(videos)
+    gone, other = missing(videos), resized(videos)
     for row, absent in zip(rows, gone, strict=True):
         row["duration"] = round(row["duration"], 3)
         row["missing"] = absent if as_json else "missing" if absent else ""
@@ -60,7 +60,10 @@ def videos_command(ctx: click.Context, as_json: bool) -> None:
 @click.argument("videos", nargs=-1)
 @recording_options
 @click.option(
-    "--at", default=None, help="Set the local time of the first frame: '2026-03-01 10:00:00'; '' for unknown."
+    "--at",
+    default=None,
+    help="Set the local time of the first frame: '2026-03-01 10:00:00'; '' for unknown, until `index` reads"
+    " it by --time-from.",
 )
 @click.option(
     "--first-at",

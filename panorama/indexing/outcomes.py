@@ -130,7 +130,7 @@ class IndexReport:
         recording: findings about wall-clock times and cameras; None if there was nothing to index.
         warnings: remarks: registered images that lack vectors of the current embedder, and why; indexed
             videos of a named folder whose files are gone; libraries inside it; times set by hand that were
-            lost because a file's content changed.
+            lost because a file's content changed; films that hold something else now.
         pictures: skipped folders of pictures, each of which would be a video if the folder were named.
         beside: skipped folders of pictures that would not be a video even then, because they also hold
             videos.

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 from panorama.cameras.naming import folder_camera
 from panorama.errors import VideoError
-from panorama.folders import is_gone
+from panorama.folders import has_moved
 from panorama.lines import composed
 from panorama.store import KnownFile, Store, VideoRow
 from panorama.video import (
@@ -162,7 +162,7 @@ def _moves(others: list[_Other], sources: dict[str, KnownFile]) -> dict[str, Vid
     moves: dict[str, VideoRow] = {}
     for row in targets:
         rows = [u for u in by_content.get(row.content_hash, ()) if u not in moves]
-        gone = [u for u in rows if u in displaced or ("://" not in u and is_gone(Path(u)))]
+        gone = [u for u in rows if u in displaced or ("://" not in u and has_moved(Path(u)))]
         same_base = [u for u in gone if PurePath(u).name == PurePath(row.uri).name]
         if gone and row.uri not in rows:
             moves[(same_base or gone)[0]] = row

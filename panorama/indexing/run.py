@@ -24,6 +24,7 @@ from panorama.indexing.outcomes import (
     forgotten,
     removed,
 )
+from panorama.indexing.overwritten import Overwritten
 from panorama.indexing.parcels import Flush, Job, Parcel
 from panorama.indexing.pipeline import Line
 from panorama.indexing.publishing import Finished, Publisher
@@ -32,7 +33,7 @@ from panorama.indexing.rows import SegmentRows
 from panorama.indexing.settings import Kept
 from panorama.indexing.stages import Indexer
 from panorama.indexing.stored_crops import embed_missing, unread_examples
-from panorama.lines import counted
+from panorama.lines import counted, one_line
 from panorama.models.base import Embedder
 from panorama.stopping import uninterrupted
 from panorama.store import Claims, PauseGate, SegmentWriter, Store, VideoRow
@@ -90,7 +91,7 @@ def index_paths(
         embedded += embed(on_damage=damaged.append)
     files, told = (*nothing.files, *outcomes), unread_examples(store, indexer.embedder)
     told = (*nothing.warnings, *_clip_remarks(outcomes), *told, *forgotten(store, run.by_hand))
-    told += lost_places(run.lost_places)
+    told += (*lost_places(run.lost_places), *run.overwritten.remarks())
     lost = tuple(str(error) for error in damaged)
     return replace(nothing, files=files, embedded=embedded, warnings=told, damaged=lost)
 
@@ -158,6 +159,7 @@ class _Run:
         self._rows: SegmentRows | None = None
         self._publisher = Publisher(gate, claims)
         self.lost_places: dict[str, int] = {}
+        self.overwritten = Overwritten(store)
 
     @property
     def by_hand(self) -> Mapping[str, LostTime]:
@@ -256,6 +258,8 @@ class _Run:
         self._note_time(ticket)
         if row.was is not None and (known := self._store.known_content(row.content_hash)) is not None:
             row = self._with_moved(ticket, places_of(former_names(self._store, known)))
+        self.overwritten.add(ticket.was, ticket.mark.is_folder)
+        former = self._store.moved_from(row)
         name = self._store.attach_video(row, copy.settings_hash)
         if name is None and row.is_known and self._store.known_file(row.uri) is None:
             return removed(path)
@@ -273,7 +277,8 @@ class _Run:
         if name is None:
             note = f"{path} has the same content as an earlier file, which could not be indexed"
             return FileOutcome(path, "", FAILED, note=note)
-        return FileOutcome(path, name, SKIPPED, note=copy.note, reason=Reason.KNOWN_CONTENT)
+        note = copy.note if former is None else f"{copy.note}; it is {one_line(former)}, which was moved"
+        return FileOutcome(path, name, SKIPPED, note=note, reason=Reason.KNOWN_CONTENT)
 
     def _write(self, parcel: Parcel) -> None:
         job, ticket = parcel.job, parcel.job.note
@@ -322,6 +327,7 @@ class _Run:
             return
         self._hooks.on_progress(progress.copy())
         self._note_time(ticket)
+        self.overwritten.add(ticket.was, ticket.mark.is_folder)
         row = replace(
             self._with_moved(ticket, {} if self._rows is None else self._rows.at),
             width=job.reader.info.width,

@@ -15,15 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import BadImage
+from panorama.folders import IMAGE_SUFFIXES
 from panorama.pictures.exif import ORIENTATION, exif_of_chunks, exif_orientation
 from panorama.pictures.heif import heif_picture, is_iso_media
 from panorama.pictures.levels import own_eight_bits
 from panorama.pictures.picture_size import MOST_PIXELS, bmp_has_alpha, box_orientation, told_size
 
-PICTURE_SUFFIXES = frozenset(
-    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif"}
-    | {".ppm", ".pgm", ".jp2", ".avif", ".heic", ".heif", ".hif"}
-)
+PICTURE_SUFFIXES = IMAGE_SUFFIXES | {".gif"}
 """Suffixes of files that count as pictures in a folder."""
 
 

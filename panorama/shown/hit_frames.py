@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from panorama.commands import command
 from panorama.errors import UnknownVideo, VideoError, VideoOpenError, unknown
-from panorama.folders import is_gone
+from panorama.folders import video_is_gone
 from panorama.shown.hits import Hit
 from panorama.shown.track_boxes import TrackBoxes
 from panorama.video import VideoFrame, VideoReader, open_video
@@ -49,7 +49,7 @@ def file_of_hit(video: str, paths: Mapping[str, str]) -> str:
     """
     if video not in paths:
         raise UnknownVideo(unknown("video", video, paths, command("videos")))
-    if is_gone(Path(paths[video])):
+    if video_is_gone(Path(paths[video])):
         raise VideoOpenError(f"{video} is gone; if it was moved, index it where it is now")
     return paths[video]
 

@@ -163,16 +163,13 @@ class Store:
             videos.retire_unused(tx, tx.bump("data"))
         return name
 
+    def moved_from(self, video: VideoRow) -> str | None:
+        """The name so far of the video that a new file is, moved; None if it is a copy, or not new."""
+        with self._place.catalog.read() as tx:
+            return videos.moved_from(tx, video)
+
     def move_videos(self, moves: Mapping[str, VideoRow], known: Mapping[str, KnownFile]) -> bool:
-        """Let rows follow files that were renamed, even to each other's names; all or none.
-
-        Args:
-            moves: where each file is now, by its former uri.
-            known: the state that the moves were computed from, by uri.
-
-        Returns:
-            False, with nothing stored, if another process has changed one of `known`.
-        """
+        """Let rows follow files that were renamed, even to each other's names; see `videos.move_videos`."""
         with self._place.catalog.write() as tx:
             return videos.move_videos(tx, moves, known)
 

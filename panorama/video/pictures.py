@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import BadImage, VideoOpenError
+from panorama.folders import IMAGE_SUFFIXES
 from panorama.frames import ALARM_SECONDS, PICTURES, PICTURES_PER_SECOND, DecodeReport, FrameTimes, VideoInfo
 from panorama.lines import natural_key
 from panorama.pictures.exif import taken_at
 from panorama.pictures.levels import Levels
 from panorama.pictures.picture_size import upright_size
-from panorama.pictures.pixels import PICTURE_SUFFIXES, laid_flat, unscaled_pixels
+from panorama.pictures.pixels import laid_flat, unscaled_pixels
 from panorama.video.faults import Faults, about
 from panorama.video.planes import thinned
 from panorama.video.reader import (
@@ -36,8 +37,6 @@ from panorama.video.reader import (
     seconds_between,
 )
 
-IMAGE_SUFFIXES = PICTURE_SUFFIXES - {".gif"}
-"""All suffixes of pictures except GIF, which is read as a video."""
 COPY_SUFFIXES = frozenset({".heic", ".heif", ".hif", ".avif"})
 """Beside another picture with the same name, such a file is a second copy, saved by a phone or program. It is
 left out, so that the picture is not seen twice.

@@ -10,7 +10,7 @@ from typing import Any
 
 from panorama.commands import command
 from panorama.errors import UnknownVideo, unknown
-from panorama.folders import is_gone
+from panorama.folders import has_moved
 from panorama.frames import PICTURES_PER_SECOND
 from panorama.store.catalog import seen
 from panorama.store.catalog.database import Transaction
@@ -367,17 +367,27 @@ def delete_video(tx: Transaction, name: str) -> None:
         raise UnknownVideo(unknown("video", name, names, command("videos")))
 
 
+def moved_from(tx: Transaction, video: VideoRow) -> str | None:
+    """The name so far of a video that `place_video` will take for moved to a new file; None for none."""
+    is_known = tx.row(_BY_URI, uri=video.uri) is not None
+    row = None if is_known else _moved_row(tx, video)
+    return None if row is None else str(row.name)
+
+
 def _renamed_from(tx: Transaction, video: VideoRow) -> int | None:
-    gone = [
+    row = _moved_row(tx, video)
+    return None if row is None else int(row.video_id)
+
+
+def _moved_row(tx: Transaction, video: VideoRow) -> Any:
+    """The row of a video with this content whose file was moved; one with the file's name comes first."""
+    moved = [
         row
         for row in tx.rows(_SAME_CONTENT, content_hash=video.content_hash)
-        if "://" not in row.uri and is_gone(Path(row.uri))
+        if "://" not in row.uri and has_moved(Path(row.uri))
     ]
-    if not gone:
-        return None
     base = PurePath(video.uri).name
-    same_base = [row for row in gone if PurePath(row.uri).name == base]
-    return int((same_base or gone)[0].video_id)
+    return next((row for row in moved if PurePath(row.uri).name == base), moved[0] if moved else None)
 
 
 def unique_name(tx: Transaction, video: VideoRow, video_id: int) -> str:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from panorama.errors import LibraryDamaged, PanoramaError
-from panorama.folders import is_gone
+from panorama.folders import video_is_gone
 from panorama.lines import SHOWN, counted, shell_line, some
 from panorama.store.catalog.database import Catalog, Transaction
 from panorama.store.files.layout import Place
@@ -185,7 +185,7 @@ def _remedy(root: Path, rows: Sequence[Any], its: str = "") -> str:
         its: the videos in words, if no other word for them is needed; "" names them.
     """
     uris = {row.name: row.uri for row in rows}
-    there = {uri for uri in uris.values() if "://" in uri or not is_gone(Path(uri))}
+    there = {uri for uri in uris.values() if "://" in uri or not video_is_gone(Path(uri))}
     # Vectors are made of stored crops, without the file. Of several copies of a file, one is enough.
     again = {row.content_hash for row in rows if row.uri in there}
     gone = {row.name for row in rows if row.table_name != "embeddings" and row.content_hash not in again}
