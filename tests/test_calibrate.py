@@ -25,7 +25,7 @@ from panorama.judging.calibrate import (
     fit,
     reset_calibration,
 )
-from panorama.judging.own_pairs import OwnCrops, Pairs, pooled_strangers, values_of
+from panorama.judging.own_pairs import OwnCrops, Pairs, pairs_of, pooled_strangers, values_of
 from panorama.models.color import ColorEmbedder
 from panorama.query.matching.decide import Calibration, bands
 from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN
@@ -266,6 +266,43 @@ def test_strangers_of_one_video_are_elsewhere_in_the_picture() -> None:
     assert pooled_strangers(crops, values, 0) == pytest.approx([0.3])
     later = replace(crops, starts=np.array([0.0, 0.0, 5.0]), ends=np.array([2.0, 2.0, 7.0]))
     assert not len(pooled_strangers(later, values, 0)), "at another time it may be the thing itself"
+
+
+def twins(second_video: int) -> Pairs:
+    """Pairs of two things that look as alike as each looks like itself, side by side for two seconds."""
+    tracks = np.array([1, 1, 2 + (second_video << 32), 2 + (second_video << 32)], np.int64)
+    boxes = np.array([[10, 10, 50, 90]] * 2 + [[60, 10, 90, 90]] * 2, np.float32)
+    zeros = np.zeros(4)
+    crops = OwnCrops(
+        np.arange(4), tracks, np.array([0.0, 2.0, 0.0, 2.0]), np.ones(4, np.float32), zeros, zeros + 2, boxes,
+        TrackGroups.of(tracks),
+    )  # fmt: skip
+    vectors = np.tile(np.array([1, 0], np.float32), (4, 1))
+    return pairs_of(crops, vectors, np.array([0, 2]), vectors[[0, 2], None], np.zeros((0, 2), np.float32))
+
+
+def test_what_is_beside_an_example_is_a_stranger_however_alike_it_is() -> None:
+    """Of one video, things that were certainly others were left out as seen again in other videos."""
+    beside = twins(second_video=0)
+    assert beside.recurring == 0 and beside.stranger == pytest.approx([1.0, 1.0])
+    elsewhere = twins(second_video=1)
+    assert elsewhere.recurring == 2 and not len(elsewhere.stranger)
+
+
+def test_a_recall_needs_no_strangers(run: Callable[..., Ran], tmp_path: Path) -> None:
+    """It was refused where one thing comes at a time, because a precision cannot be measured there."""
+    turns = [Thing(list(COLORS)[n % 5], 25 * n, 25 * n + 18, top=10 + 70 * (n % 2)) for n in range(24)]
+    write_film(tmp_path / "turns.mp4", turns, frames=600)
+    assert run("index", "turns.mp4", "--model", "color-bands").status == 0
+    done = run("calibrate")
+    assert done.status == 2 and "no two tracks are certain to show different things" in done.err
+    assert "aim at a recall: panorama calibrate --recall 0.9" in done.err
+    done = run("calibrate", "--recall", "0.8", "--json")
+    assert done.status == 0 and done.json[0]["stranger"] is None and done.json[0]["accepted"] >= 0.8
+    with panorama.open("panorama-library") as library:
+        library.register("red", thing_picture("red"))
+        with pytest.raises(AccuracyError, match="0 examples of this library support at most 0\\."):
+            library.query("SELECT tracks WHERE entity = 'red' WITH PRECISION >= 0.5")
 
 
 def calibrated_by_itself(library: panorama.Library, folder: Path) -> tuple[Calibration, ...]:

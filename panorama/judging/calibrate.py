@@ -62,9 +62,9 @@ class ExitReport:
         examples: number of crops that served as examples.
         recurring: how many of them probably show a thing that is also in other videos.
         same, stranger: medians of the normalised similarity of sure pairs and of best strangers. `stranger`
-            is None if every example recurs.
+            is None if no stranger is known: every example recurs, or nothing else is visible beside it.
         accepted: share of the sure pairs that reach the border.
-        false_accepted: share of the best strangers that reach it; None if every example recurs.
+        false_accepted: share of the best strangers that reach it; None if none is known.
         evidence: all measured values, for WITH PRECISION and WITH RECALL.
         doubts: reasons why no border for this target follows from the measurement.
         warnings: remarks: that there are too few examples for the target.
@@ -158,6 +158,8 @@ def calibrate(
         vectors = library.vectors_of(crops.crop_ids, exit)
         cohort = library.embedder.cohort()[exit - 1]
         pairs = pairs_of(crops, vectors, examples, views[exit - 1], cohort)
+        if recall is None:
+            _check_strangers(pairs)
         exits.append(_report(exit, pairs, rule, precision, slack, recall))
     instead = has_bands(library.embedder, library.snapshot().settings)
     changes = _changes(library, [r.calibration for r in exits]) if instead else ()
@@ -193,6 +195,15 @@ def _check_aims(precision: float, slack: float, recall: float | None) -> None:
             raise UsageError(f"a target {name} is between 0.5 and 1, got {aim}{meant}")
     if not 0 <= slack <= 0.5:
         raise UsageError(f"slack is between 0 and 0.5, got {slack}")
+
+
+def _check_strangers(pairs: Pairs) -> None:
+    """Refuse to aim at a precision where there is nothing to measure it by; see `calibrate`."""
+    if not len(pairs.stranger) and not pairs.recurring:
+        raise UsageError(
+            "a precision is measured by strangers, but no two tracks are certain to show different things;"
+            f" index more footage, or aim at a recall: {command('calibrate', '--recall', '0.9')}"
+        )
 
 
 def _changes(library: Library, calibrations: Sequence[Calibration]) -> tuple[EntityChange, ...]:

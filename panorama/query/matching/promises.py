@@ -186,7 +186,9 @@ def allowed_errors(examples: int, share: float) -> int:
 
 def supported(examples: int, exits: int = 1) -> float:
     """The highest accuracy that this many examples can promise, if none errs; exits share the errors."""
-    most = 1 - exits * (1 - (1 - CONFIDENCE) ** (1 / max(examples, 1)))
+    if not examples:
+        return 0.0
+    most = 1 - exits * (1 - (1 - CONFIDENCE) ** (1 / examples))
     return math.floor(max(most, 0) * 1000) / 1000
 
 
