@@ -229,7 +229,7 @@ def test_half_of_what_was_accepted_may_go() -> None:
 
 def test_a_precision_is_doubted_from_where_what_is_seen_again_unknown_would_err() -> None:
     """38 of 145 are known for it, so as many of the other 107 may be: a share of 0.645 are strangers."""
-    pairs = Pairs(SAME[:145], STRANGER[:107], 38, 200)
+    pairs = Pairs(SAME[:145], STRANGER[:107], 38, np.arange(200))
     (told,) = _report(1, pairs, PLAIN, 0.65, 0.0, None).doubts
     assert (
         told.startswith("38 of 145 examples are seen again") and "show a precision of 0.644 at most" in told
@@ -289,10 +289,34 @@ def test_what_is_beside_an_example_is_a_stranger_however_alike_it_is() -> None:
     assert elsewhere.recurring == 2 and not len(elsewhere.stranger)
 
 
+def film_of_turns(path: Path, first: int = 0) -> None:
+    """Two dozen things of five colours, one after the other, at two places in turn."""
+    colors = [list(COLORS)[(n + first) % 5] for n in range(24)]
+    turns = [Thing(c, 25 * n, 25 * n + 18, top=10 + 70 * (n % 2)) for n, c in enumerate(colors)]
+    write_film(path, turns, frames=600)
+
+
+def test_nothing_is_promised_by_tracks_that_are_no_longer_there(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """It was promised by two dozen examples "among this library's own tracks", none of them in it."""
+    film_of_turns(tmp_path / "turns.mp4")
+    film_of_turns(tmp_path / "others.mp4", first=2)
+    run("index", "turns.mp4", "--model", "color-bands")
+    assert run("calibrate", "--recall", "0.8").status == 0
+    with panorama.open("panorama-library") as library:
+        library.register("red", thing_picture("red"))
+    asked = ("query", "SELECT tracks WHERE entity = 'red' WITH RECALL >= 0.8")
+    assert run(*asked).status == 0
+    assert run("remove", "turns.mp4").status == 0 and run("index", "others.mp4").status == 0
+    done = run(*asked)
+    assert done.status == 1 and "from videos that were indexed after it was calibrated" in done.err
+    assert run("calibrate", "--recall", "0.8").status == 0 and "indexed after" not in run(*asked).err
+
+
 def test_a_recall_needs_no_strangers(run: Callable[..., Ran], tmp_path: Path) -> None:
     """It was refused where one thing comes at a time, because a precision cannot be measured there."""
-    turns = [Thing(list(COLORS)[n % 5], 25 * n, 25 * n + 18, top=10 + 70 * (n % 2)) for n in range(24)]
-    write_film(tmp_path / "turns.mp4", turns, frames=600)
+    film_of_turns(tmp_path / "turns.mp4")
     assert run("index", "turns.mp4", "--model", "color-bands").status == 0
     done = run("calibrate")
     assert done.status == 2 and "no two tracks are certain to show different things" in done.err
@@ -400,7 +424,7 @@ def test_a_calibration_of_what_is_no_number_is_refused(text: str, told: str, tmp
 
 def test_a_target_that_so_few_examples_cannot_support_is_told() -> None:
     """It was accepted without a word, though WITH PRECISION of less was refused on the same library."""
-    pairs = Pairs(SAME[:68], STRANGER[:68], 0, 200)
+    pairs = Pairs(SAME[:68], STRANGER[:68], 0, np.arange(200))
     (told,) = _report(1, pairs, PLAIN, 0.9999, 0.0, None).warnings
     assert told.startswith("the target was a precision of 0.9999, but 68 examples of this library support at")
     assert "at most 0.956, with 95% confidence" in told
@@ -411,7 +435,7 @@ def test_a_target_that_so_few_examples_cannot_support_is_told() -> None:
     assert _report(1, pairs, only_sends_on, 0.9999, 0.0, None).warnings == ()
     evidence = (Evidence(tuple(SAME[:68]), tuple(STRANGER[:68]), 200),)
     with pytest.raises(AccuracyError, match=r"at most 0\.956\."):
-        promised(Contract("precision", 0.97), (PLAIN,), evidence, 1, 200)
+        promised(Contract("precision", 0.97), (PLAIN,), evidence, 1, np.arange(200))
 
 
 def test_two_targets_are_refused_and_a_reset_goes_back(tmp_path: Path, fake_proposer: ColoredThings) -> None:

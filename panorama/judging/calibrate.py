@@ -36,7 +36,7 @@ from panorama.lines import counted
 from panorama.query.matching.decide import Calibration
 from panorama.query.matching.matcher import AlbumMatcher
 from panorama.query.matching.matches import ACCEPTED, MatchRequest
-from panorama.query.matching.promises import CONFIDENCE, LEAST_STEP, Evidence, supported
+from panorama.query.matching.promises import CONFIDENCE, LEAST_STEP, Evidence, segments_in, supported
 from panorama.query.matching.promises import SETTING as EVIDENCE
 
 if TYPE_CHECKING:
@@ -253,7 +253,12 @@ def _report(
         float(np.median(pairs.stranger)) if known else None,
         float((pairs.same >= threshold).mean()),
         float((pairs.stranger >= threshold).mean()) if known else None,
-        Evidence(tuple(pairs.same.tolist()), tuple(pairs.stranger.tolist()), pairs.crops),
+        Evidence(
+            tuple(pairs.same.tolist()),
+            tuple(pairs.stranger.tolist()),
+            len(pairs.crop_ids),
+            segments_in(pairs.crop_ids),
+        ),
         doubts,
         _unsupported(pairs, precision, recall) if decides and not doubts else (),
     )

@@ -51,13 +51,13 @@ class Pairs:
             shows something else; may be empty.
         recurring: number of recurring examples. About as many of the strangers may be the example's own
             thing, fitting less well.
-        crops: number of crops in the library.
+        crop_ids: (N,) of all crops that were compared.
     """
 
     same: NDArray[np.float32]
     stranger: NDArray[np.float32]
     recurring: int
-    crops: int
+    crop_ids: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def pairs_of(
             nearest = float(foreign.max(initial=-np.inf))
             recurring += nearest >= limit
             best += [nearest] if -np.inf < nearest < limit else []
-    return Pairs(np.array(same, np.float32), np.array(best, np.float32), recurring, len(crops.track_ids))
+    return Pairs(np.array(same, np.float32), np.array(best, np.float32), recurring, crops.crop_ids)
 
 
 def values_of(
