@@ -438,6 +438,26 @@ def test_a_target_that_so_few_examples_cannot_support_is_told() -> None:
         promised(Contract("precision", 0.97), (PLAIN,), evidence, 1, np.arange(200))
 
 
+def test_slack_that_silences_is_doubted_and_one_that_misses_a_recall_is_told() -> None:
+    """Slack of 0.4 moved a border to 1.064, which nothing reaches, without a word."""
+    pairs = Pairs(SAME, STRANGER, 0, np.arange(200))
+    wide = replace(pairs, same=np.minimum(SAME, 0.98), stranger=np.float32(8) * STRANGER - np.float32(0.6))
+    report = _report(1, wide, PLAIN, 0.95, 0.4, None)
+    (told,) = report.doubts
+    assert report.accepted == 0 and report.border == pytest.approx(0.99)
+    assert told.startswith("no example's own track reaches the border of 0.990, which a slack of 0.4 moved")
+    assert "choose a smaller slack" in told
+    silent = replace(pairs, stranger=np.float32(1.2) + STRANGER)
+    (told,) = _report(1, silent, PLAIN, 0.95, 0.0, None).doubts
+    assert "slack" not in told
+    (told,) = _report(1, pairs, PLAIN, 0.95, 0.1, 0.9).warnings
+    assert told.startswith("the target was a recall of 0.9, but with a slack of 0.1 only 0.8")
+    for recall in (0.9, None):
+        report = _report(1, pairs, PLAIN, 0.95, 0.0, recall)
+        assert report.doubts == report.warnings == ()
+    assert _report(1, wide, replace(PLAIN, high=1.0), 0.95, 0.4, None).doubts == ()
+
+
 def test_two_targets_are_refused_and_a_reset_goes_back(tmp_path: Path, fake_proposer: ColoredThings) -> None:
     """From Python the precision was ignored where a recall was given; there was no way back."""
     with panorama.open(tmp_path / "library") as library:

@@ -66,8 +66,9 @@ class ExitReport:
         accepted: share of the sure pairs that reach the border.
         false_accepted: share of the best strangers that reach it; None if none is known.
         evidence: all measured values, for WITH PRECISION and WITH RECALL.
-        doubts: reasons why no border for this target follows from the measurement.
-        warnings: remarks: that there are too few examples for the target.
+        doubts: reasons against these bands: that no border for this target follows from the measurement, or
+            that no example's own track reaches it.
+        warnings: remarks: that there are too few examples for the target, or that slack misses it.
     """
 
     exit: int
@@ -242,7 +243,14 @@ def _report(
     # For an exit that only passes crops on, report the shares at the score of 0.5.
     threshold = calibration.normalised(calibration.high) if decides else calibration.centre
     known = len(pairs.stranger) > 0
-    doubts = _drowned(pairs, precision) if decides and recall is None else ()
+    accepted = float((pairs.same >= threshold).mean())
+    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    if decides:
+        drowned = _drowned(pairs, precision) if recall is None else ()
+        doubts = (*drowned, *_silenced(accepted, fitted, threshold, slack))
+        unsupported = () if doubts else _unsupported(pairs, precision, recall)
+        warnings = (*unsupported, *_missed(accepted, recall, slack))
     return ExitReport(
         exit,
         calibration,
@@ -251,7 +259,7 @@ def _report(
         pairs.recurring,
         float(np.median(pairs.same)),
         float(np.median(pairs.stranger)) if known else None,
-        float((pairs.same >= threshold).mean()),
+        accepted,
         float((pairs.stranger >= threshold).mean()) if known else None,
         Evidence(
             tuple(pairs.same.tolist()),
@@ -260,7 +268,7 @@ def _report(
             segments_in(pairs.crop_ids),
         ),
         doubts,
-        _unsupported(pairs, precision, recall) if decides and not doubts else (),
+        warnings,
     )
 
 
@@ -275,6 +283,27 @@ def _drowned(pairs: Pairs, precision: float) -> tuple[str, ...]:
         f"{pairs.recurring} of {counted(len(pairs.same), 'example')} are seen again in other videos, and"
         " probably about as many more without being recognised, which then count as strangers: this library"
         f" can show {reach}, but the target was {precision:g}",
+    )
+
+
+def _silenced(accepted: float, fitted: Calibration, border: float, slack: float) -> tuple[str, ...]:
+    """A line if not even an example's own track would be accepted."""
+    if accepted:
+        return ()
+    moved = f", which a slack of {slack:g} moved there from {fitted.centre:.3f}" if slack else ""
+    return (
+        f"no example's own track reaches the border of {border:.3f}{moved}: next to nothing would be accepted"
+        + ("; choose a smaller slack" if slack else ""),
+    )
+
+
+def _missed(accepted: float, recall: float | None, slack: float) -> tuple[str, ...]:
+    """A line if slack takes back what the target of a recall has given."""
+    if recall is None or accepted >= recall - ROUNDING:
+        return ()
+    return (
+        f"the target was a recall of {recall:g}, but with a slack of {slack:g} only {accepted:.3f} of the own"
+        " tracks are accepted, and others stay uncertain; choose a smaller slack, or a higher recall",
     )
 
 
