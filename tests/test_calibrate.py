@@ -15,7 +15,13 @@ from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film
 import panorama
 from panorama.album.examples import GEOMETRY
 from panorama.album.recurring import _appearances
-from panorama.answering.calibration import SETTING, calibrations_for, measured_with, told
+from panorama.answering.calibration import (
+    SETTING,
+    calibrations_for,
+    measured_with,
+    told,
+    write_calibration,
+)
 from panorama.errors import AccuracyError, ModelError, UsageError
 from panorama.judging.calibrate import (
     EntityChange,
@@ -196,21 +202,29 @@ def test_a_file_that_cannot_be_written_leaves_the_bands_as_they_were(
     assert done.status == 2 and "0.mp4 is a video of the library" in done.err
 
 
+def loosened(library: panorama.Library) -> list[Calibration]:
+    """Register an orange thing, which is not there, and make bands that accept eight red tracks for it."""
+    orange = thing_picture("red") * 0.6 + thing_picture("yellow") * 0.4
+    library.register("orange", orange.astype(np.uint8))
+    return [replace(one, centre=0.01) for one in library.calibrations]
+
+
 def test_bands_that_lose_most_of_what_was_accepted_are_told_by_entity_and_not_taken(
-    run: Callable[..., Ran], tmp_path: Path
+    run: Callable[..., Ran], tmp_path: Path, monkeypatch
 ) -> None:
-    """An orange thing is not there; the bands before accept eight red tracks for it."""
     films_of_things_that_come_back(tmp_path)
     run("index", "films", "--model", "color-bands")
     with panorama.open("panorama-library") as library:
-        orange = thing_picture("red") * 0.6 + thing_picture("yellow") * 0.4
-        library.register("orange", orange.astype(np.uint8))
-        before = [replace(one, centre=0.01) for one in library.calibrations]
-        library.put_setting(SETTING + measured_with(library.embedder), [c.as_dict() for c in before])
+        before = loosened(library)
+        (tmp_path / "model").mkdir()
+        write_calibration(tmp_path / "model" / "calibration.json", before)
+        monkeypatch.setattr(ColorEmbedder, "folder", tmp_path / "model")
         found = calibrate(library, recall=0.9)
         assert found.changes == (EntityChange("orange", 8, 0),)
         (told,) = found.doubts
-        assert told.startswith("of the 8 tracks accepted for registered entities, 0 would be left")
+        assert told.startswith(
+            "of the 8 tracks that the model's bands accept for registered entities, 0 would"
+        )
         assert not found.taken and list(library.calibrations) == before
     done = run("calibrate", "--recall", "0.9")
     assert done.status == 3 and "orange: 8 tracks accepted before, it would be 0" in done.err
@@ -221,10 +235,33 @@ def test_bands_that_lose_most_of_what_was_accepted_are_told_by_entity_and_not_ta
         assert len(library.query("SELECT tracks WHERE entity = 'orange'")) == 0
 
 
+def test_the_verdict_on_bands_does_not_depend_on_what_was_calibrated_before(
+    tmp_path: Path, fake_proposer: ColoredThings
+) -> None:
+    """After looser bands the same calibration was refused, for a loss that was theirs."""
+    with panorama.open(tmp_path / "library") as library:
+        library.index(films_of_things_that_come_back(tmp_path), model="color-bands")
+        loose = loosened(library)
+        key = SETTING + measured_with(library.embedder)
+        first = calibrate(library, recall=0.9)
+        library.put_setting(key, [one.as_dict() for one in loose])
+        again = calibrate(library, recall=0.9)
+        assert first.taken and first.doubts == again.doubts == () and again.taken
+        assert again.changes == (EntityChange("orange", 8, 0),)
+        # Without bands of the model there are only those of before.
+        library.embedder.folder = tmp_path
+        library.put_setting(key, [one.as_dict() for one in loose])
+        (told,) = calibrate(library, recall=0.9).doubts
+        assert told.startswith(
+            "of the 8 tracks that the bands so far accept for registered entities, 0 would"
+        )
+
+
 def test_half_of_what_was_accepted_may_go() -> None:
-    assert _losses([EntityChange("one", 3, 0), EntityChange("other", 3, 3)]) == ()
-    assert _losses([EntityChange("one", 4, 0), EntityChange("other", 3, 3)]) != ()
-    assert _losses([]) == () and _losses([EntityChange("one", 0, 0)]) == ()
+    assert _losses("these", accepted=6, left=3) == ()
+    (told,) = _losses("these", accepted=7, left=3)
+    assert told.startswith("of the 7 tracks that these accept for registered entities, 3 would be left")
+    assert _losses("these", accepted=0, left=0) == ()
 
 
 def test_a_precision_is_doubted_from_where_what_is_seen_again_unknown_would_err() -> None:

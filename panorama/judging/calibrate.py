@@ -5,7 +5,8 @@ the whole library, so the bands follow from the distribution of each example's b
 
 About as many examples as are known to recur have themselves as best stranger, unnoticed. If these alone
 exceed the share that may err, they would set the threshold in place of strangers. Then the previous bands
-stay; they also stay if new ones would lose most of what is accepted for the registered entities.
+stay; they also stay if new ones would lose most of what the model's bands accept for the registered entities:
+the verdict on a measurement must not depend on what was calibrated before.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ ROUNDING = 1e-9
 """Tolerance for rounding errors in a product of shares and counts that should be an integer."""
 
 KEPT_AT_LEAST = 0.5
-"""New bands are refused if they accept less than this share of the registered entities' accepted tracks."""
+"""New bands are refused if they accept less than this share of what the model's accept for the entities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +164,8 @@ def calibrate(
             _check_strangers(pairs)
         exits.append(_report(exit, pairs, rule, precision, slack, recall))
     instead = has_bands(library.embedder, library.snapshot().settings)
-    changes = _changes(library, [r.calibration for r in exits]) if instead else ()
-    doubts = (*dict.fromkeys(line for r in exits for line in r.doubts), *_losses(changes))
+    changes, losses = _changes(library, [r.calibration for r in exits]) if instead else ((), ())
+    doubts = (*dict.fromkeys(line for r in exits for line in r.doubts), *losses)
     taken = anyway or not instead or not doubts
     measured = measured_with(library.embedder)
     found = {EVIDENCE + measured: [r.evidence.as_dict() for r in exits]}
@@ -207,12 +208,25 @@ def _check_strangers(pairs: Pairs) -> None:
         )
 
 
-def _changes(library: Library, calibrations: Sequence[Calibration]) -> tuple[EntityChange, ...]:
-    """Tracks accepted for each registered entity, now and with other calibrations."""
+def _changes(
+    library: Library, calibrations: Sequence[Calibration]
+) -> tuple[tuple[EntityChange, ...], tuple[str, ...]]:
+    """Tracks accepted for each registered entity, now and with other calibrations; and the line of `_losses`.
+
+    What would be lost is lost from what the model's bands accept, if it ships with any.
+    """
     now = library.matcher()
-    before = _accepted(now)
-    after = _accepted(AlbumMatcher(now.source, now.embedder, calibrations, threads=now.threads))
-    return tuple(EntityChange(name, count, after[name]) for name, count in before.items())
+    before, after = _accepted(now), _accepted(_like(now, calibrations))
+    changes = tuple(EntityChange(name, count, after[name]) for name, count in before.items())
+    whose, usual = "the bands so far", before
+    if has_bands(library.embedder, {}):
+        whose, shipped = "the model's bands", rules_for(library.embedder)
+        usual = before if shipped == now.calibrations else _accepted(_like(now, shipped))
+    return changes, _losses(whose, sum(usual.values()), sum(after.values()))
+
+
+def _like(matcher: AlbumMatcher, calibrations: Sequence[Calibration]) -> AlbumMatcher:
+    return AlbumMatcher(matcher.source, matcher.embedder, calibrations, threads=matcher.threads)
 
 
 def _accepted(matcher: AlbumMatcher) -> dict[str, int]:
@@ -222,14 +236,13 @@ def _accepted(matcher: AlbumMatcher) -> dict[str, int]:
     return dict(zip(found.entities, counts.tolist(), strict=True))
 
 
-def _losses(changes: Sequence[EntityChange]) -> tuple[str, ...]:
-    """A line if the registered entities would lose most of their accepted tracks."""
-    before, after = sum(one.before for one in changes), sum(one.after for one in changes)
-    if after >= KEPT_AT_LEAST * before:
+def _losses(whose: str, accepted: int, left: int) -> tuple[str, ...]:
+    """A line if most of the tracks that some bands accept for the registered entities would be lost."""
+    if left >= KEPT_AT_LEAST * accepted:
         return ()
     return (
-        f"of the {counted(before, 'track')} accepted for registered entities, {after} would be left: the"
-        " examples look less like them than this library's own tracks look like each other",
+        f"of the {counted(accepted, 'track')} that {whose} accept for registered entities, {left} would be"
+        " left: the examples look less like them than this library's own tracks look like each other",
     )
 
 
