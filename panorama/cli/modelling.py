@@ -89,8 +89,8 @@ def calibrate_command(
     """Set the accept, uncertain and reject bands from the library's own tracks.
 
     The new bands are not applied, and the exit status is 3, if they would rest on things that return (which
-    the tracks cannot tell apart from strangers), if they accept no example's own track, or if most of what
-    the model's bands accept for the registered entities would be lost.
+    the tracks cannot tell apart from strangers), if no example's own track would be accepted (or, by --slack,
+    few of them), or if most of what the model's bands accept for the registered entities would be lost.
     """
     if reset:
         stands_alone(ctx, "reset", "goes back to the model's calibration")

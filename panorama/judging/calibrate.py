@@ -48,7 +48,8 @@ ROUNDING = 1e-9
 """Tolerance for rounding errors in a product of shares and counts that should be an integer."""
 
 KEPT_AT_LEAST = 0.5
-"""New bands are refused if they accept less than this share of what the model's accept for the entities."""
+"""New bands are refused if they accept less than this share of what the model's accept for the entities, or
+with slack less than this share of the own tracks that they accept without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class ExitReport:
         false_accepted: share of the best strangers that reach it; None if none is known.
         evidence: all measured values, for WITH PRECISION and WITH RECALL.
         doubts: reasons against these bands: that no border for this target follows from the measurement, or
-            that no example's own track reaches it.
+            that no example's own track reaches it, or that slack loses most of those.
         warnings: remarks: that there are too few examples for the target, or that slack misses it.
     """
 
@@ -261,7 +262,7 @@ def _report(
     warnings: tuple[str, ...] = ()
     if decides:
         drowned = _drowned(pairs, precision) if recall is None else ()
-        doubts = (*drowned, *_silenced(accepted, fitted, threshold, slack))
+        doubts = (*drowned, *_silenced(pairs, fitted.centre, threshold, slack))
         unsupported = () if doubts else _unsupported(pairs, precision, recall)
         warnings = (*unsupported, *_missed(accepted, recall, slack))
     return ExitReport(
@@ -299,14 +300,21 @@ def _drowned(pairs: Pairs, precision: float) -> tuple[str, ...]:
     )
 
 
-def _silenced(accepted: float, fitted: Calibration, border: float, slack: float) -> tuple[str, ...]:
-    """A line if not even an example's own track would be accepted."""
-    if accepted:
+def _silenced(pairs: Pairs, meant: float, border: float, slack: float) -> tuple[str, ...]:
+    """A line if no example's own track would be accepted, or if slack loses most of those that would.
+
+    Args:
+        meant, border: the border of the target, and where slack has moved it.
+    """
+    before, after = (int((pairs.same >= value).sum()) for value in (meant, border))
+    if not before:
+        return (f"no example's own track reaches the border of {border:.3f}: hardly any would be accepted",)
+    if after and after >= KEPT_AT_LEAST * before:
         return ()
-    moved = f", which a slack of {slack:g} moved there from {fitted.centre:.3f}" if slack else ""
     return (
-        f"no example's own track reaches the border of {border:.3f}{moved}: next to nothing would be accepted"
-        + ("; choose a smaller slack" if slack else ""),
+        f"the slack of {slack:g} moves the border from {meant:.3f} to {border:.3f}, which {after} of"
+        f" {counted(len(pairs.same), 'example')} reach with their own track, instead of {before}; choose a"
+        " smaller slack",
     )
 
 
