@@ -15,7 +15,13 @@ from fakes import COLORS, ColoredThings, Thing, thing_picture, write_film
 import panorama
 from panorama.album.examples import GEOMETRY
 from panorama.album.recurring import _appearances
-from panorama.answering.calibration import SETTING, calibrations_for, measured_with, told
+from panorama.answering.calibration import (
+    SETTING,
+    calibrations_for,
+    measured_with,
+    told,
+    write_calibration,
+)
 from panorama.errors import AccuracyError, ModelError, UsageError
 from panorama.judging.calibrate import (
     EntityChange,
@@ -25,7 +31,7 @@ from panorama.judging.calibrate import (
     fit,
     reset_calibration,
 )
-from panorama.judging.own_pairs import OwnCrops, Pairs, pooled_strangers, values_of
+from panorama.judging.own_pairs import OwnCrops, Pairs, pairs_of, pooled_strangers, values_of
 from panorama.models.color import ColorEmbedder
 from panorama.query.matching.decide import Calibration, bands
 from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN
@@ -196,21 +202,29 @@ def test_a_file_that_cannot_be_written_leaves_the_bands_as_they_were(
     assert done.status == 2 and "0.mp4 is a video of the library" in done.err
 
 
+def loosened(library: panorama.Library) -> list[Calibration]:
+    """Register an orange thing, which is not there, and make bands that accept eight red tracks for it."""
+    orange = thing_picture("red") * 0.6 + thing_picture("yellow") * 0.4
+    library.register("orange", orange.astype(np.uint8))
+    return [replace(one, centre=0.01) for one in library.calibrations]
+
+
 def test_bands_that_lose_most_of_what_was_accepted_are_told_by_entity_and_not_taken(
-    run: Callable[..., Ran], tmp_path: Path
+    run: Callable[..., Ran], tmp_path: Path, monkeypatch
 ) -> None:
-    """An orange thing is not there; the bands before accept eight red tracks for it."""
     films_of_things_that_come_back(tmp_path)
     run("index", "films", "--model", "color-bands")
     with panorama.open("panorama-library") as library:
-        orange = thing_picture("red") * 0.6 + thing_picture("yellow") * 0.4
-        library.register("orange", orange.astype(np.uint8))
-        before = [replace(one, centre=0.01) for one in library.calibrations]
-        library.put_setting(SETTING + measured_with(library.embedder), [c.as_dict() for c in before])
+        before = loosened(library)
+        (tmp_path / "model").mkdir()
+        write_calibration(tmp_path / "model" / "calibration.json", before)
+        monkeypatch.setattr(ColorEmbedder, "folder", tmp_path / "model")
         found = calibrate(library, recall=0.9)
         assert found.changes == (EntityChange("orange", 8, 0),)
         (told,) = found.doubts
-        assert told.startswith("of the 8 tracks accepted for registered entities, 0 would be left")
+        assert told.startswith(
+            "of the 8 tracks that the model's bands accept for registered entities, 0 would"
+        )
         assert not found.taken and list(library.calibrations) == before
     done = run("calibrate", "--recall", "0.9")
     assert done.status == 3 and "orange: 8 tracks accepted before, it would be 0" in done.err
@@ -221,15 +235,38 @@ def test_bands_that_lose_most_of_what_was_accepted_are_told_by_entity_and_not_ta
         assert len(library.query("SELECT tracks WHERE entity = 'orange'")) == 0
 
 
+def test_the_verdict_on_bands_does_not_depend_on_what_was_calibrated_before(
+    tmp_path: Path, fake_proposer: ColoredThings
+) -> None:
+    """After looser bands the same calibration was refused, for a loss that was theirs."""
+    with panorama.open(tmp_path / "library") as library:
+        library.index(films_of_things_that_come_back(tmp_path), model="color-bands")
+        loose = loosened(library)
+        key = SETTING + measured_with(library.embedder)
+        first = calibrate(library, recall=0.9)
+        library.put_setting(key, [one.as_dict() for one in loose])
+        again = calibrate(library, recall=0.9)
+        assert first.taken and first.doubts == again.doubts == () and again.taken
+        assert again.changes == (EntityChange("orange", 8, 0),)
+        # Without bands of the model there are only those of before.
+        library.embedder.folder = tmp_path
+        library.put_setting(key, [one.as_dict() for one in loose])
+        (told,) = calibrate(library, recall=0.9).doubts
+        assert told.startswith(
+            "of the 8 tracks that the bands so far accept for registered entities, 0 would"
+        )
+
+
 def test_half_of_what_was_accepted_may_go() -> None:
-    assert _losses([EntityChange("one", 3, 0), EntityChange("other", 3, 3)]) == ()
-    assert _losses([EntityChange("one", 4, 0), EntityChange("other", 3, 3)]) != ()
-    assert _losses([]) == () and _losses([EntityChange("one", 0, 0)]) == ()
+    assert _losses("these", accepted=6, left=3) == ()
+    (told,) = _losses("these", accepted=7, left=3)
+    assert told.startswith("of the 7 tracks that these accept for registered entities, 3 would be left")
+    assert _losses("these", accepted=0, left=0) == ()
 
 
 def test_a_precision_is_doubted_from_where_what_is_seen_again_unknown_would_err() -> None:
     """38 of 145 are known for it, so as many of the other 107 may be: a share of 0.645 are strangers."""
-    pairs = Pairs(SAME[:145], STRANGER[:107], 38, 200)
+    pairs = Pairs(SAME[:145], STRANGER[:107], 38, np.arange(200))
     (told,) = _report(1, pairs, PLAIN, 0.65, 0.0, None).doubts
     assert (
         told.startswith("38 of 145 examples are seen again") and "show a precision of 0.644 at most" in told
@@ -266,6 +303,68 @@ def test_strangers_of_one_video_are_elsewhere_in_the_picture() -> None:
     assert pooled_strangers(crops, values, 0) == pytest.approx([0.3])
     later = replace(crops, starts=np.array([0.0, 0.0, 5.0]), ends=np.array([2.0, 2.0, 7.0]))
     assert not len(pooled_strangers(later, values, 0)), "at another time it may be the thing itself"
+
+
+def twins(second_video: int) -> Pairs:
+    """Pairs of two things that look as alike as each looks like itself, side by side for two seconds."""
+    tracks = np.array([1, 1, 2 + (second_video << 32), 2 + (second_video << 32)], np.int64)
+    boxes = np.array([[10, 10, 50, 90]] * 2 + [[60, 10, 90, 90]] * 2, np.float32)
+    zeros = np.zeros(4)
+    crops = OwnCrops(
+        np.arange(4), tracks, np.array([0.0, 2.0, 0.0, 2.0]), np.ones(4, np.float32), zeros, zeros + 2, boxes,
+        TrackGroups.of(tracks),
+    )  # fmt: skip
+    vectors = np.tile(np.array([1, 0], np.float32), (4, 1))
+    return pairs_of(crops, vectors, np.array([0, 2]), vectors[[0, 2], None], np.zeros((0, 2), np.float32))
+
+
+def test_what_is_beside_an_example_is_a_stranger_however_alike_it_is() -> None:
+    """Of one video, things that were certainly others were left out as seen again in other videos."""
+    beside = twins(second_video=0)
+    assert beside.recurring == 0 and beside.stranger == pytest.approx([1.0, 1.0])
+    elsewhere = twins(second_video=1)
+    assert elsewhere.recurring == 2 and not len(elsewhere.stranger)
+
+
+def film_of_turns(path: Path, first: int = 0) -> None:
+    """Two dozen things of five colours, one after the other, at two places in turn."""
+    colors = [list(COLORS)[(n + first) % 5] for n in range(24)]
+    turns = [Thing(c, 25 * n, 25 * n + 18, top=10 + 70 * (n % 2)) for n, c in enumerate(colors)]
+    write_film(path, turns, frames=600)
+
+
+def test_nothing_is_promised_by_tracks_that_are_no_longer_there(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """It was promised by two dozen examples "among this library's own tracks", none of them in it."""
+    film_of_turns(tmp_path / "turns.mp4")
+    film_of_turns(tmp_path / "others.mp4", first=2)
+    run("index", "turns.mp4", "--model", "color-bands")
+    assert run("calibrate", "--recall", "0.8").status == 0
+    with panorama.open("panorama-library") as library:
+        library.register("red", thing_picture("red"))
+    asked = ("query", "SELECT tracks WHERE entity = 'red' WITH RECALL >= 0.8")
+    assert run(*asked).status == 0
+    assert run("remove", "turns.mp4").status == 0 and run("index", "others.mp4").status == 0
+    done = run(*asked)
+    assert done.status == 1 and "from videos that were indexed after it was calibrated" in done.err
+    assert run("calibrate", "--recall", "0.8", "--anyway").status == 0
+    assert "indexed after" not in run(*asked).err
+
+
+def test_a_recall_needs_no_strangers(run: Callable[..., Ran], tmp_path: Path) -> None:
+    """It was refused where one thing comes at a time, because a precision cannot be measured there."""
+    film_of_turns(tmp_path / "turns.mp4")
+    assert run("index", "turns.mp4", "--model", "color-bands").status == 0
+    done = run("calibrate")
+    assert done.status == 2 and "no two tracks are certain to show different things" in done.err
+    assert "aim at a recall: panorama calibrate --recall 0.9" in done.err
+    done = run("calibrate", "--recall", "0.8", "--json")
+    assert done.status == 0 and done.json[0]["stranger"] is None and done.json[0]["accepted"] >= 0.8
+    with panorama.open("panorama-library") as library:
+        library.register("red", thing_picture("red"))
+        with pytest.raises(AccuracyError, match="0 examples of this library support at most 0\\."):
+            library.query("SELECT tracks WHERE entity = 'red' WITH PRECISION >= 0.5")
 
 
 def calibrated_by_itself(library: panorama.Library, folder: Path) -> tuple[Calibration, ...]:
@@ -363,7 +462,7 @@ def test_a_calibration_of_what_is_no_number_is_refused(text: str, told: str, tmp
 
 def test_a_target_that_so_few_examples_cannot_support_is_told() -> None:
     """It was accepted without a word, though WITH PRECISION of less was refused on the same library."""
-    pairs = Pairs(SAME[:68], STRANGER[:68], 0, 200)
+    pairs = Pairs(SAME[:68], STRANGER[:68], 0, np.arange(200))
     (told,) = _report(1, pairs, PLAIN, 0.9999, 0.0, None).warnings
     assert told.startswith("the target was a precision of 0.9999, but 68 examples of this library support at")
     assert "at most 0.956, with 95% confidence" in told
@@ -374,7 +473,30 @@ def test_a_target_that_so_few_examples_cannot_support_is_told() -> None:
     assert _report(1, pairs, only_sends_on, 0.9999, 0.0, None).warnings == ()
     evidence = (Evidence(tuple(SAME[:68]), tuple(STRANGER[:68]), 200),)
     with pytest.raises(AccuracyError, match=r"at most 0\.956\."):
-        promised(Contract("precision", 0.97), (PLAIN,), evidence, 1, 200)
+        promised(Contract("precision", 0.97), (PLAIN,), evidence, 1, np.arange(200))
+
+
+def test_slack_that_silences_is_doubted_and_one_that_misses_a_recall_is_told() -> None:
+    """Slack of 0.4 moved a border to 1.064, which nothing reaches, without a word."""
+    pairs = Pairs(SAME, STRANGER, 0, np.arange(200))
+    wide = replace(pairs, same=np.minimum(SAME, 0.98), stranger=np.float32(8) * STRANGER - np.float32(0.6))
+    report = _report(1, wide, PLAIN, 0.95, 0.4, None)
+    (told,) = report.doubts
+    assert report.accepted == 0 and report.border == pytest.approx(0.99)
+    assert told.startswith("the slack of 0.4 moves the border from 0.768 to 0.990, which 0 of 500")
+    assert "choose a smaller slack" in told
+    wide.same[:3] = 0.995  # hardly better than none
+    (told,) = _report(1, wide, PLAIN, 0.95, 0.4, None).doubts
+    assert "which 3 of 500 examples reach" in told
+    silent = replace(pairs, stranger=np.float32(1.2) + STRANGER)
+    (told,) = _report(1, silent, PLAIN, 0.95, 0.0, None).doubts
+    assert told.startswith("no example's own track reaches the border of 1.3") and "slack" not in told
+    (told,) = _report(1, pairs, PLAIN, 0.95, 0.1, 0.9).warnings
+    assert told.startswith("the target was a recall of 0.9, but with a slack of 0.1 only 0.8")
+    for recall in (0.9, None):
+        report = _report(1, pairs, PLAIN, 0.95, 0.0, recall)
+        assert report.doubts == report.warnings == ()
+    assert _report(1, wide, replace(PLAIN, high=1.0), 0.95, 0.4, None).doubts == ()
 
 
 def test_two_targets_are_refused_and_a_reset_goes_back(tmp_path: Path, fake_proposer: ColoredThings) -> None:

@@ -126,6 +126,11 @@ def test_slack_widens_the_uncertain_band_and_never_closes_the_others() -> None:
     wide = PLAIN.widened(0.2)
     assert 0 < wide.low < PLAIN.low and PLAIN.high < wide.high < 1
     assert PLAIN.widened(0.0).low == pytest.approx(PLAIN.low)
+    # The border is a similarity, which ends at 1, long before the scores do.
+    flat = Calibration(0.664, 4.0, 0.1, 0.5, 0.0).widened(0.4)
+    assert flat.normalised(flat.high) == pytest.approx(0.99) and flat.high > 0.5
+    beyond = Calibration(1.2, 4.0, 0.1, 0.5, 0.0)
+    assert beyond.widened(0.4).high == beyond.high
     all_or_none = Calibration(0.5, 10.0, 0.0, 1.0, 0.0)  # what rejects nothing and accepts nothing stays so
     assert (all_or_none.widened(0.2).low, all_or_none.widened(0.2).high) == (0, 1)
 

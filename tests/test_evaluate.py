@@ -239,6 +239,8 @@ def test_an_interval_that_is_none_is_refused_and_shown(spans: str, tmp_path: Pat
         ),
         ('{"van": {"visible": {}}, "van": {"visible": {}}}', "'van' is there twice; merge the two"),
         ('{"van": {"visible": {"a": [[0, 1]], "a": [[5, 6]]}}}', "'a' is there twice"),
+        ('{"van": {"visible": {"\u00e9": [[0, 1]], "e\u0301": [[5, 6]]}}}', "'\u00e9' is there twice"),
+        ('{"\u00e9": {"visible": {}}, "e\u0301": {"visible": {}}}', "'\u00e9' is there twice"),
         ('{"van": {"visible": [[0, 5]]}}', "expected videos with intervals, as"),
         ('{"van": {"visible": {"a": 5}}}', "expected a list of [first frame, last frame] for 'a'"),
     ],

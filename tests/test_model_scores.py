@@ -285,6 +285,18 @@ def test_a_picture_that_is_not_there_is_told(tmp_path: Path) -> None:
         proposals(ColoredThings(), data)
 
 
+@pytest.mark.parametrize(
+    ("of_a_class", "classes", "drawn"),
+    [(40, 3, (False, False)), (41, 3, (True, False)), (10, 15, (False, False)), (10, 16, (False, True))],
+)
+def test_pictures_are_drawn_where_there_are_more_than_are_taken(
+    of_a_class: int, classes: int, drawn: tuple[bool, bool]
+) -> None:
+    labels = tuple(f"class {number}" for number in range(classes)) * of_a_class
+    judged = Judged(tuple(map(Path, labels)), labels, True, ())
+    assert (judged.retrieval_is_drawn, judged.strangers_are_drawn) == drawn
+
+
 def test_labels_or_boxes_alone_are_measured(run: Callable[..., Ran], tmp_path: Path) -> None:
     """Both tables had to be there."""
     write_film(tmp_path / "a.mp4", [Thing("red", 0, 10)], frames=12)
@@ -295,6 +307,9 @@ def test_labels_or_boxes_alone_are_measured(run: Callable[..., Ran], tmp_path: P
     labelled(tmp_path / "l", [(f"{i}.png", f"animal{i // 2}") for i in range(8)], "file,class")
     done = run("evaluate", "--data", "l", "--seeds", "1")
     assert "retrieval, 8 pictures of 4 unseen classes" in done.out and "proposals" not in done.out
+    # All pictures are taken with every seed: a spread of zero looked like a certain figure.
+    done = run("evaluate", "--data", "l")
+    assert "silent about strangers: " in done.out and "\u00b1" not in done.out
     # It was told as a defect.
     done = run("evaluate", "--data", "l", "--seed", "-1")
     assert done.status == 2 and "-1 is not in the range x>=0" in done.err

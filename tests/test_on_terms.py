@@ -19,7 +19,14 @@ from panorama.query.matching.decide import Calibration
 from panorama.query.matching.matcher import AlbumMatcher
 from panorama.query.matching.matches import ACCEPTED, UNCERTAIN, Matches, MatchRequest
 from panorama.query.matching.on_terms import match_on_terms
-from panorama.query.matching.promises import Evidence, allowed_errors, evidence_for, nothing_found, promised
+from panorama.query.matching.promises import (
+    Evidence,
+    allowed_errors,
+    evidence_for,
+    nothing_found,
+    promised,
+    segments_in,
+)
 from panorama.query.matching.said import Said
 from panorama.query.shorthands.terms import Budget, Contract
 
@@ -187,17 +194,17 @@ def test_the_bound_keeps_its_confidence_in_simulation() -> None:
 
 def test_precision_lets_no_more_strangers_through_than_the_evidence_allows() -> None:
     one = evidence()
-    (kept,) = promised(PRECISE, [calibration()], [one], 1, 1000)
+    (kept,) = promised(PRECISE, [calibration()], [one], 1, np.arange(1000))
     let_through = sum(float(kept.score(np.array(v))) >= kept.high for v in one.stranger)
     assert let_through == allowed_errors(200, 0.1)
     assert kept.near_best == 0.75 and kept.low <= kept.high
-    stricter = promised(Contract("precision", 0.97), [calibration()], [one], 1, 1000)[0]
+    stricter = promised(Contract("precision", 0.97), [calibration()], [one], 1, np.arange(1000))[0]
     assert stricter.high > kept.high
 
 
 def test_recall_loses_no_more_sure_pairs_than_the_evidence_allows() -> None:
     one = evidence()
-    kept = promised(COMPLETE, [calibration(), calibration(0.99)], [one, one], 1, 1000)
+    kept = promised(COMPLETE, [calibration(), calibration(0.99)], [one, one], 1, np.arange(1000))
     lost = [sum(float(c.score(np.array(v))) < c.low for v in one.same) for c in kept]
     assert lost == [allowed_errors(200, 0.05)] * 2  # two exits share what may be lost
     assert kept[1].low == kept[1].high and kept[1].near_best == 0
@@ -222,7 +229,31 @@ def test_what_cannot_be_promised_is_refused_with_what_can(
     contract: Contract, one: Evidence | None, crops: int, message: str
 ) -> None:
     with pytest.raises(AccuracyError, match=message):
-        promised(contract, [calibration()], [] if one is None else [one], 1, crops)
+        promised(contract, [calibration()], [] if one is None else [one], 1, np.arange(crops))
+
+
+def crops_of(*segments: int) -> np.ndarray:
+    """Ids of a hundred crops of each of some segments."""
+    return np.concatenate([(segment << 32) + np.arange(100) for segment in segments])
+
+
+def test_a_promise_expires_when_more_than_a_quarter_of_the_crops_was_not_measured() -> None:
+    """Only the number of crops was compared: evidence counted of videos that had all been replaced."""
+    measured = crops_of(1, 2, 3, 7)
+    one = replace(evidence(crops=len(measured)), segments=segments_in(measured))
+    assert one.segments == ((1, 4), (7, 8))
+    (one,) = evidence_for("model", {"evidence:model": json.loads(json.dumps([one.as_dict()]))})
+    bands = promised(PRECISE, [calibration()], [one], 1, measured)
+    for fewer in (crops_of(7), crops_of(1, 2, 3, 9), crops_of(1, 3, 7, 4)):
+        assert promised(PRECISE, [calibration()], [one], 1, fewer) == bands
+    message = r"100 of the 300 crops in the library are from videos that were indexed after.*calibrate again"
+    for other in (0, 4, 6, 8):
+        with pytest.raises(AccuracyError, match=message):
+            promised(PRECISE, [calibration()], [one], 1, crops_of(2, 7, other))
+    with pytest.raises(AccuracyError, match="400 of the 400 crops"):
+        promised(COMPLETE, [calibration()], [one], 1, crops_of(11, 12, 13, 14))
+    older = replace(one, segments=None)
+    assert promised(PRECISE, [calibration()], [older], 1, crops_of(11, 12, 13, 14)) == bands
 
 
 def test_evidence_survives_being_kept_and_the_account_says_what_was_applied() -> None:

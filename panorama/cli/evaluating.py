@@ -42,7 +42,8 @@ def evaluate_command(
     cascade.
 
     --data prints retrieval (mAP, R@1) and open-set rejection from labelled pictures, and the proposer's
-    recall from boxes. Random draws are repeated with several seeds; mean and spread are printed.
+    recall from boxes. Random draws are repeated with several seeds; mean and spread are printed. Where all
+    pictures are taken, nothing is drawn, and there is no spread.
     """
     if truth is None and data is None:
         raise click.UsageError("say what to measure: --truth FILE for the answers, --data DIR for the models")
@@ -86,10 +87,13 @@ def _models(library: Library, data: Path, seeds: Sequence[int]) -> dict[str, Any
         judged = scores.judged_pictures(library.embedder, data)
         for line in judged.remarks:
             say(line)
-        asked = (scores.stranger_pictures(judged, seed) for seed in seeds)
+        # Where every seed takes all pictures, a spread of zero would look like certainty.
+        drawn = seeds if judged.retrieval_is_drawn else seeds[:1]
+        asked_by = seeds if judged.strangers_are_drawn else seeds[:1]
+        asked = (scores.stranger_pictures(judged, seed) for seed in asked_by)
         report |= {
             "unseen": judged.unseen,
-            "retrieval": [[asdict(s) for s in scores.retrieval(library.embedder, judged, n)] for n in seeds],
+            "retrieval": [[asdict(s) for s in scores.retrieval(library.embedder, judged, n)] for n in drawn],
             "strangers": [asdict(deciding.strangers(library, pictures)) for pictures in asked],
         }
     if boxes.is_file():

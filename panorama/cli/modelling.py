@@ -65,7 +65,7 @@ def models_command(as_json: bool) -> None:
     type=float,
     default=0.0,
     show_default=True,
-    help="Widen the uncertain band by this much (0 to 0.5).",
+    help="Widen the uncertain band on both sides by this much (0 to 0.5): less is accepted, and rejected.",
 )
 @click.option(
     "--out",
@@ -89,7 +89,8 @@ def calibrate_command(
     """Set the accept, uncertain and reject bands from the library's own tracks.
 
     The new bands are not applied, and the exit status is 3, if they would rest on things that return (which
-    the tracks cannot tell apart from strangers), or if most of what is accepted now would be lost.
+    the tracks cannot tell apart from strangers), if no example's own track would be accepted (or, by --slack,
+    few of them), or if most of what the model's bands accept for the registered entities would be lost.
     """
     if reset:
         stands_alone(ctx, "reset", "goes back to the model's calibration")

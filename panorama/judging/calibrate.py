@@ -5,7 +5,8 @@ the whole library, so the bands follow from the distribution of each example's b
 
 About as many examples as are known to recur have themselves as best stranger, unnoticed. If these alone
 exceed the share that may err, they would set the threshold in place of strangers. Then the previous bands
-stay; they also stay if new ones would lose most of what is accepted for the registered entities.
+stay; they also stay if new ones would lose most of what the model's bands accept for the registered entities:
+the verdict on a measurement must not depend on what was calibrated before.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from panorama.lines import counted
 from panorama.query.matching.decide import Calibration
 from panorama.query.matching.matcher import AlbumMatcher
 from panorama.query.matching.matches import ACCEPTED, MatchRequest
-from panorama.query.matching.promises import CONFIDENCE, LEAST_STEP, Evidence, supported
+from panorama.query.matching.promises import CONFIDENCE, LEAST_STEP, Evidence, segments_in, supported
 from panorama.query.matching.promises import SETTING as EVIDENCE
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ ROUNDING = 1e-9
 """Tolerance for rounding errors in a product of shares and counts that should be an integer."""
 
 KEPT_AT_LEAST = 0.5
-"""New bands are refused if they accept less than this share of the registered entities' accepted tracks."""
+"""New bands are refused if they accept less than this share of what the model's accept for the entities, or
+with slack less than this share of the own tracks that they accept without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +64,13 @@ class ExitReport:
         examples: number of crops that served as examples.
         recurring: how many of them probably show a thing that is also in other videos.
         same, stranger: medians of the normalised similarity of sure pairs and of best strangers. `stranger`
-            is None if every example recurs.
+            is None if no stranger is known: every example recurs, or nothing else is visible beside it.
         accepted: share of the sure pairs that reach the border.
-        false_accepted: share of the best strangers that reach it; None if every example recurs.
+        false_accepted: share of the best strangers that reach it; None if none is known.
         evidence: all measured values, for WITH PRECISION and WITH RECALL.
-        doubts: reasons why no border for this target follows from the measurement.
-        warnings: remarks: that there are too few examples for the target.
+        doubts: reasons against these bands: that no border for this target follows from the measurement, or
+            that no example's own track reaches it, or that slack loses most of those.
+        warnings: remarks: that there are too few examples for the target, or that slack misses it.
     """
 
     exit: int
@@ -158,10 +161,12 @@ def calibrate(
         vectors = library.vectors_of(crops.crop_ids, exit)
         cohort = library.embedder.cohort()[exit - 1]
         pairs = pairs_of(crops, vectors, examples, views[exit - 1], cohort)
+        if recall is None:
+            _check_strangers(pairs)
         exits.append(_report(exit, pairs, rule, precision, slack, recall))
     instead = has_bands(library.embedder, library.snapshot().settings)
-    changes = _changes(library, [r.calibration for r in exits]) if instead else ()
-    doubts = (*dict.fromkeys(line for r in exits for line in r.doubts), *_losses(changes))
+    changes, losses = _changes(library, [r.calibration for r in exits]) if instead else ((), ())
+    doubts = (*dict.fromkeys(line for r in exits for line in r.doubts), *losses)
     taken = anyway or not instead or not doubts
     measured = measured_with(library.embedder)
     found = {EVIDENCE + measured: [r.evidence.as_dict() for r in exits]}
@@ -195,12 +200,34 @@ def _check_aims(precision: float, slack: float, recall: float | None) -> None:
         raise UsageError(f"slack is between 0 and 0.5, got {slack}")
 
 
-def _changes(library: Library, calibrations: Sequence[Calibration]) -> tuple[EntityChange, ...]:
-    """Tracks accepted for each registered entity, now and with other calibrations."""
+def _check_strangers(pairs: Pairs) -> None:
+    """Refuse to aim at a precision where there is nothing to measure it by; see `calibrate`."""
+    if not len(pairs.stranger) and not pairs.recurring:
+        raise UsageError(
+            "a precision is measured by strangers, but no two tracks are certain to show different things;"
+            f" index more footage, or aim at a recall: {command('calibrate', '--recall', '0.9')}"
+        )
+
+
+def _changes(
+    library: Library, calibrations: Sequence[Calibration]
+) -> tuple[tuple[EntityChange, ...], tuple[str, ...]]:
+    """Tracks accepted for each registered entity, now and with other calibrations; and the line of `_losses`.
+
+    What would be lost is lost from what the model's bands accept, if it ships with any.
+    """
     now = library.matcher()
-    before = _accepted(now)
-    after = _accepted(AlbumMatcher(now.source, now.embedder, calibrations, threads=now.threads))
-    return tuple(EntityChange(name, count, after[name]) for name, count in before.items())
+    before, after = _accepted(now), _accepted(_like(now, calibrations))
+    changes = tuple(EntityChange(name, count, after[name]) for name, count in before.items())
+    whose, usual = "the bands so far", before
+    if has_bands(library.embedder, {}):
+        whose, shipped = "the model's bands", rules_for(library.embedder)
+        usual = before if shipped == now.calibrations else _accepted(_like(now, shipped))
+    return changes, _losses(whose, sum(usual.values()), sum(after.values()))
+
+
+def _like(matcher: AlbumMatcher, calibrations: Sequence[Calibration]) -> AlbumMatcher:
+    return AlbumMatcher(matcher.source, matcher.embedder, calibrations, threads=matcher.threads)
 
 
 def _accepted(matcher: AlbumMatcher) -> dict[str, int]:
@@ -210,14 +237,13 @@ def _accepted(matcher: AlbumMatcher) -> dict[str, int]:
     return dict(zip(found.entities, counts.tolist(), strict=True))
 
 
-def _losses(changes: Sequence[EntityChange]) -> tuple[str, ...]:
-    """A line if the registered entities would lose most of their accepted tracks."""
-    before, after = sum(one.before for one in changes), sum(one.after for one in changes)
-    if after >= KEPT_AT_LEAST * before:
+def _losses(whose: str, accepted: int, left: int) -> tuple[str, ...]:
+    """A line if most of the tracks that some bands accept for the registered entities would be lost."""
+    if left >= KEPT_AT_LEAST * accepted:
         return ()
     return (
-        f"of the {counted(before, 'track')} accepted for registered entities, {after} would be left: the"
-        " examples look less like them than this library's own tracks look like each other",
+        f"of the {counted(accepted, 'track')} that {whose} accept for registered entities, {left} would be"
+        " left: the examples look less like them than this library's own tracks look like each other",
     )
 
 
@@ -231,7 +257,14 @@ def _report(
     # For an exit that only passes crops on, report the shares at the score of 0.5.
     threshold = calibration.normalised(calibration.high) if decides else calibration.centre
     known = len(pairs.stranger) > 0
-    doubts = _drowned(pairs, precision) if decides and recall is None else ()
+    accepted = float((pairs.same >= threshold).mean())
+    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    if decides:
+        drowned = _drowned(pairs, precision) if recall is None else ()
+        doubts = (*drowned, *_silenced(pairs, fitted.centre, threshold, slack))
+        unsupported = () if doubts else _unsupported(pairs, precision, recall)
+        warnings = (*unsupported, *_missed(accepted, recall, slack))
     return ExitReport(
         exit,
         calibration,
@@ -240,11 +273,16 @@ def _report(
         pairs.recurring,
         float(np.median(pairs.same)),
         float(np.median(pairs.stranger)) if known else None,
-        float((pairs.same >= threshold).mean()),
+        accepted,
         float((pairs.stranger >= threshold).mean()) if known else None,
-        Evidence(tuple(pairs.same.tolist()), tuple(pairs.stranger.tolist()), pairs.crops),
+        Evidence(
+            tuple(pairs.same.tolist()),
+            tuple(pairs.stranger.tolist()),
+            len(pairs.crop_ids),
+            segments_in(pairs.crop_ids),
+        ),
         doubts,
-        _unsupported(pairs, precision, recall) if decides and not doubts else (),
+        warnings,
     )
 
 
@@ -259,6 +297,34 @@ def _drowned(pairs: Pairs, precision: float) -> tuple[str, ...]:
         f"{pairs.recurring} of {counted(len(pairs.same), 'example')} are seen again in other videos, and"
         " probably about as many more without being recognised, which then count as strangers: this library"
         f" can show {reach}, but the target was {precision:g}",
+    )
+
+
+def _silenced(pairs: Pairs, meant: float, border: float, slack: float) -> tuple[str, ...]:
+    """A line if no example's own track would be accepted, or if slack loses most of those that would.
+
+    Args:
+        meant, border: the border of the target, and where slack has moved it.
+    """
+    before, after = (int((pairs.same >= value).sum()) for value in (meant, border))
+    if not before:
+        return (f"no example's own track reaches the border of {border:.3f}: hardly any would be accepted",)
+    if after and after >= KEPT_AT_LEAST * before:
+        return ()
+    return (
+        f"the slack of {slack:g} moves the border from {meant:.3f} to {border:.3f}, which {after} of"
+        f" {counted(len(pairs.same), 'example')} reach with their own track, instead of {before}; choose a"
+        " smaller slack",
+    )
+
+
+def _missed(accepted: float, recall: float | None, slack: float) -> tuple[str, ...]:
+    """A line if slack takes back what the target of a recall has given."""
+    if recall is None or accepted >= recall - ROUNDING:
+        return ()
+    return (
+        f"the target was a recall of {recall:g}, but with a slack of {slack:g} only {accepted:.3f} of the own"
+        " tracks are accepted, and others stay uncertain; choose a smaller slack, or a higher recall",
     )
 
 

@@ -7,7 +7,7 @@ ranked by the score of `... AND score >= 0`, with the frames not returned ranked
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,7 @@ class Truth:
         """Check the intervals: a reversed one would count as nowhere.
 
         Raises:
-            UsageError: an interval is malformed.
+            UsageError: an interval is malformed, or a video is named twice.
         """
         for name in _KEYS:
             try:
@@ -117,11 +117,17 @@ def read_truth(path: Path | str) -> dict[str, Truth]:
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON; refuses repeated names, of which JSON would keep only the last."""
-    names = [name for name, _ in pairs]
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    if twice:
-        raise ValueError(f"{twice[0]!r} is there twice; merge the two")
+    _check_once([name for name, _ in pairs])
     return dict(pairs)
+
+
+def _check_once(names: Iterable[str]) -> None:
+    """Refuse a name that is there twice, also if its accents are written in another way."""
+    once: set[str] = set()
+    for name in map(composed, names):
+        if name in once:
+            raise ValueError(f"{name!r} is there twice; merge the two")
+        once.add(name)
 
 
 def _truth(name: str, entry: Any) -> Truth:
@@ -136,6 +142,7 @@ def _truth(name: str, entry: Any) -> Truth:
 def _intervals(raw: Any) -> dict[str, list[tuple[int, int]]]:
     if not isinstance(raw, Mapping) or not all(map(is_text, raw)):
         raise ValueError(f"expected videos with intervals, as {_VIDEOS}, got {raw}")
+    _check_once(raw)
     return {
         composed(video): [_interval(video, span) for span in (spans if is_listed(spans) else [spans])]
         for video, spans in raw.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +52,16 @@ class Judged:
     labels: tuple[str, ...]
     unseen: bool
     remarks: tuple[str, ...]
+
+    @property
+    def retrieval_is_drawn(self) -> bool:
+        """Whether `retrieval` takes only some of the pictures, which differ from seed to seed."""
+        return max(Counter(self.labels).values(), default=0) > MOST_PER_CLASS
+
+    @property
+    def strangers_are_drawn(self) -> bool:
+        """Whether `stranger_pictures` takes only some of the pictures, which differ from seed to seed."""
+        return len(self.files) > STRANGERS
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ The same person or car may appear in two videos, and then its best "stranger" is
 better than half of the sure pairs do, the example counts as recurring: its true best stranger is unknown,
 because whatever fits a little less is mostly the same thing again, in other light or in part. Recurring
 examples are counted and say nothing about strangers. Half of the things that recur fit less well than that
-and go unnoticed, so about as many further examples have themselves as best stranger.
+and go unnoticed, so about as many further examples have themselves as best stranger. What is visible beside
+the example at the same time is something else, however alike, so in a single video no example recurs.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.errors import UsageError
 from panorama.query.matching.decide import POOL_QUANTILE, levels_together, normalise, pool
 from panorama.query.matching.scoring import SCAN_ROWS, with_mean
 from panorama.query.matching.track_rows import TrackGroups
@@ -47,16 +47,17 @@ class Pairs:
     """Normalised similarities of examples to their own track and to their best stranger.
 
     Attributes:
-        same: (E,); stranger: (E - recurring,), of the examples not known to recur.
+        same: (E,); stranger: of the examples not known to recur, without those for which no track certainly
+            shows something else; may be empty.
         recurring: number of recurring examples. About as many of the strangers may be the example's own
             thing, fitting less well.
-        crops: number of crops in the library.
+        crop_ids: (N,) of all crops that were compared.
     """
 
     same: NDArray[np.float32]
     stranger: NDArray[np.float32]
     recurring: int
-    crops: int
+    crop_ids: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,12 @@ class OwnCrops:
         boxes = np.stack([columns[side].to_numpy()[once] for side in ("x1", "y1", "x2", "y2")], axis=1)
         return cls(crop_ids, track_ids, times, quality, starts, ends, boxes, TrackGroups.of(track_ids))
 
+    @property
+    def of_several_videos(self) -> bool:
+        """Whether there are strangers in other videos; if not, they are those beside the example."""
+        first, last = segment_of(self.groups.track_ids[[0, -1]])
+        return bool(first != last)
+
 
 def pairs_of(
     crops: OwnCrops,
@@ -98,15 +105,13 @@ def pairs_of(
 
     Args:
         cohort: (M, dim) foreign vectors to normalise against.
-
-    Raises:
-        UsageError: no two tracks are certain to show different things.
     """
     same = [
         float(np.quantile(values_of(seen[None], vectors[_apart(crops, example)], cohort)[0], POOL_QUANTILE))
         for example, seen in zip(examples.tolist(), views, strict=True)
     ]
-    limit = float(np.median(same))
+    # What comes nearer to an example in another video is taken for the same thing.
+    limit = float(np.median(same)) if crops.of_several_videos else np.inf
     best, recurring = [], 0
     for start in range(0, len(examples), BLOCK):
         values = values_of(views[start : start + BLOCK], vectors, cohort)
@@ -115,9 +120,7 @@ def pairs_of(
             nearest = float(foreign.max(initial=-np.inf))
             recurring += nearest >= limit
             best += [nearest] if -np.inf < nearest < limit else []
-    if not best and not recurring:
-        raise UsageError("no two tracks are certain to show different things; index more footage")
-    return Pairs(np.array(same, np.float32), np.array(best, np.float32), recurring, len(crops.track_ids))
+    return Pairs(np.array(same, np.float32), np.array(best, np.float32), recurring, crops.crop_ids)
 
 
 def values_of(
@@ -143,8 +146,9 @@ def _apart(crops: OwnCrops, example: int) -> NDArray[np.intp]:
 def pooled_strangers(crops: OwnCrops, values: NDArray[np.float32], example: int) -> NDArray[np.float32]:
     """Pooled values (T,) of the tracks that certainly show something other than the example."""
     groups = crops.groups
-    foreign = segment_of(groups.track_ids) != segment_of(crops.track_ids[example])
-    if not foreign.any():
+    if crops.of_several_videos:
+        foreign = segment_of(groups.track_ids) != segment_of(crops.track_ids[example])
+    else:
         first = groups.slots[:, 0]
         beside = (crops.starts[first] < crops.ends[example]) & (crops.ends[first] > crops.starts[example])
         # Overlapping boxes may show one thing, whole and in part.

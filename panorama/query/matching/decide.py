@@ -47,6 +47,9 @@ POOL_QUANTILE = 0.85
 RIVAL_WEIGHT = 2.0
 """Weight of a look-alike's lead. Penalising closeness without a lead would lose the thing itself."""
 
+HIGHEST_BORDER = 0.99
+"""Normalised similarity up to which slack moves the border of acceptance: only the same picture reaches 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
@@ -106,14 +109,16 @@ class Calibration:
     def widened(self, slack: float) -> Calibration:
         """The same with a wider uncertain band: by `slack` on both sides, measured at a score of 0.5.
 
-        The thresholds move along the logistic curve, so no slack makes acceptance or rejection impossible.
+        The thresholds move along the logistic curve, and that of acceptance no further than HIGHEST_BORDER:
+        no slack makes acceptance or rejection impossible.
         """
 
         def moved(border: float, logits: float) -> float:
             return float(_logistic(_logits(np.array(border)) + logits))
 
         low = moved(self.low, -4 * slack) if self.low > 0 else 0.0
-        high = moved(self.high, 4 * slack) if self.high < 1 else 1.0
+        most = float(self.score(np.array(HIGHEST_BORDER)))
+        high = max(self.high, min(moved(self.high, 4 * slack), most)) if self.high < 1 else 1.0
         return replace(self, low=low, high=high)
 
     def alone(self) -> Calibration:

@@ -48,8 +48,8 @@ def match_on_terms(matcher: AlbumMatcher, request: MatchRequest, evidence: Seque
         for name in names:
             if name in matcher.categories:
                 raise no_category(request.contract, name)
-        crops = len(matcher.source.crops()[0])
-        kept = promised(request.contract, matcher.calibrations, evidence, matcher.first_exit(), crops)
+        crop_ids, _ = matcher.source.crops()
+        kept = promised(request.contract, matcher.calibrations, evidence, matcher.first_exit(), crop_ids)
         request.remarks.append(account(request.contract, kept, evidence))
         matcher = _like(matcher, matcher.source, kept)
     recall = request.contract if request.contract and request.contract.kind == "recall" else None

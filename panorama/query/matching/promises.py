@@ -20,6 +20,7 @@ from panorama.errors import AccuracyError
 from panorama.lines import counted
 from panorama.query.matching.decide import Calibration
 from panorama.query.shorthands.terms import Contract
+from panorama.store.files.schema import segment_of
 
 SETTING = "evidence:"
 """Key of the evidence for a library's calibration, followed by what it was measured with."""
@@ -31,6 +32,9 @@ LEAST_STEP = 1e-5
 GROWTH = 1.25
 """Growth of the library beyond which a promise expires: the best of more strangers is a better stranger."""
 
+MOST_FOREIGN = 0.25
+"""Share of the library's crops, of videos that were not measured, beyond which a promise expires."""
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -40,22 +44,50 @@ class Evidence:
         same: normalised similarities of sure pairs, one per example; stranger: of each example's best
             stranger.
         crops: number of crops in the library.
+        segments: half-open ranges of those that these crops are of, ascending; None if that was not kept, as
+            in older libraries. Ranges stay few where the videos are many.
     """
 
     same: tuple[float, ...]
     stranger: tuple[float, ...]
     crops: int
+    segments: tuple[tuple[int, int], ...] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """For a setting; five digits are more than the measurement has."""
         rounded = {name: [round(v, 5) for v in getattr(self, name)] for name in ("same", "stranger")}
-        return {**rounded, "crops": self.crops}
+        return {**rounded, "crops": self.crops, "segments": self.segments}
+
+    def foreign(self, crop_ids: NDArray[np.int64]) -> int:
+        """How many of the crops (N,) are of segments that were not measured; 0 if that is not known."""
+        if self.segments is None:
+            return 0
+        first, stop = np.array(self.segments, np.int64).reshape(-1, 2).T
+        segments = segment_of(crop_ids)
+        # A range holds a segment if more ranges have begun than ended there.
+        measured = np.searchsorted(first, segments, "right") > np.searchsorted(stop, segments, "right")
+        return int((~measured).sum())
 
 
 def evidence_for(measured_with: str, settings: Mapping[str, Any]) -> tuple[Evidence, ...]:
     """The evidence of the library's own calibration, by exit; empty if it has none."""
     rows = settings.get(SETTING + measured_with) or []
-    return tuple(Evidence(tuple(r["same"]), tuple(r["stranger"]), int(r["crops"])) for r in rows)
+    return tuple(
+        Evidence(tuple(r["same"]), tuple(r["stranger"]), int(r["crops"]), _segments(r.get("segments")))
+        for r in rows
+    )
+
+
+def _segments(kept: Sequence[Sequence[int]] | None) -> tuple[tuple[int, int], ...] | None:
+    return None if kept is None else tuple((int(first), int(stop)) for first, stop in kept)
+
+
+def segments_in(ids: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
+    """Half-open ranges of the segments of track or crop ids (N,), ascending; at least one id."""
+    found = np.unique(segment_of(ids)).astype(np.int64)
+    gaps = np.flatnonzero(np.diff(found) > 1)
+    first, last = found[np.append(0, gaps + 1)], found[np.append(gaps, len(found) - 1)]
+    return tuple(zip(first.tolist(), (last + 1).tolist(), strict=True))
 
 
 def promised(
@@ -63,14 +95,14 @@ def promised(
     calibrations: Sequence[Calibration],
     evidence: Sequence[Evidence],
     first_exit: int,
-    crops: int,
+    crop_ids: NDArray[np.int64],
 ) -> tuple[Calibration, ...]:
     """The calibrations with thresholds that keep a contract.
 
     Args:
         evidence: by exit.
         first_exit: the exit at which matching begins; it and the deeper ones share the allowed errors.
-        crops: number of crops in the library now.
+        crop_ids: (N,) of all crops in the library now.
 
     Raises:
         AccuracyError: the evidence does not support the contract.
@@ -80,12 +112,7 @@ def promised(
             f"{contract} cannot be promised: the calibration that ships with the model was measured on other"
             f" footage. Run {command('calibrate')} to measure on this library"
         )
-    measured_on = min(one.crops for one in evidence)
-    if crops > GROWTH * measured_on:
-        raise AccuracyError(
-            f"{contract} cannot be promised: the library was calibrated with {measured_on} crops and holds"
-            f" {crops} now. Run {command('calibrate')} again"
-        )
+    _check_measured(contract, evidence, crop_ids)
     exits = range(first_exit, len(calibrations) + 1)
     allowed = (1 - contract.at_least) / len(exits)
     kept = list(calibrations)
@@ -103,6 +130,23 @@ def promised(
             # Rules that compare tracks with each other would lose some that the recall promises.
             kept[exit - 1] = replace(calibration.alone(), low=low, high=high)
     return tuple(kept)
+
+
+def _check_measured(contract: Contract, evidence: Sequence[Evidence], crop_ids: NDArray[np.int64]) -> None:
+    """Refuse a promise if the library is no longer the one that was measured; see `promised`."""
+    now, measured_on = len(crop_ids), min(one.crops for one in evidence)
+    again = f"Run {command('calibrate')} again"
+    if now > GROWTH * measured_on:
+        raise AccuracyError(
+            f"{contract} cannot be promised: the library was calibrated with {measured_on} crops and holds"
+            f" {now} now. {again}"
+        )
+    foreign = evidence[0].foreign(crop_ids)  # all exits are measured together
+    if foreign > MOST_FOREIGN * now:
+        raise AccuracyError(
+            f"{contract} cannot be promised: {foreign} of the {counted(now, 'crop')} in the library are from"
+            f" videos that were indexed after it was calibrated. {again}"
+        )
 
 
 def no_category(contract: Contract, name: str) -> AccuracyError:
@@ -186,7 +230,9 @@ def allowed_errors(examples: int, share: float) -> int:
 
 def supported(examples: int, exits: int = 1) -> float:
     """The highest accuracy that this many examples can promise, if none errs; exits share the errors."""
-    most = 1 - exits * (1 - (1 - CONFIDENCE) ** (1 / max(examples, 1)))
+    if not examples:
+        return 0.0
+    most = 1 - exits * (1 - (1 - CONFIDENCE) ** (1 / examples))
     return math.floor(max(most, 0) * 1000) / 1000
 
 
