@@ -210,7 +210,10 @@ def test_rows_of_python_go_where_a_descriptor_stands(library: Path) -> None:
     given = logged(lambda out: rows.write(out, "csv"), library / "job.log")
     assert given.split() == [b"video", b"gate/a.mp4", b"yard/b.mp4"]
     before = (library / "job.log").read_bytes()
-    with (library / "job.log").open("rb") as file, pytest.raises(LibraryWriteError, match="cannot be written"):
+    with (
+        (library / "job.log").open("rb") as file,
+        pytest.raises(LibraryWriteError, match="cannot be written"),
+    ):
         rows.write(f"/dev/fd/{file.fileno()}", "csv")
     assert (library / "job.log").read_bytes() == before
 

@@ -13,7 +13,17 @@ from pathlib import Path
 import click
 
 from panorama.album.forgetting import going_with
-from panorama.cli.common import INCOMPLETE, STDOUT, confirmed, json_option, opened, print_data, say, size, uris_of
+from panorama.cli.common import (
+    INCOMPLETE,
+    STDOUT,
+    confirmed,
+    json_option,
+    opened,
+    print_data,
+    say,
+    size,
+    uris_of,
+)
 from panorama.cli.given import FilePath
 from panorama.cli.limits import Left, kept, memory_told, written
 from panorama.cli.statements import Statement, given_statements, placed

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load as parse_arrays
 
+from panorama.commands import command
 from panorama.content import content_dir
 from panorama.errors import ModelError, near
 from panorama.json_text import parsed_json
@@ -109,8 +110,10 @@ class ModelFolder:
         try:
             data = path.read_bytes()
         except OSError as exc:
+            option = "--model" if self.kind == "embedder" else "--proposer"
             raise ModelError(
-                f"the weights {path} cannot be read: {exc.strerror}; reinstall the model"
+                f"the weights {path} cannot be read: {exc.strerror}; restore the file, or have the library use"
+                f" another model: {command('index', 'ARCHIVE', option, 'NAME')}"
             ) from exc
         found = hashlib.sha256(data).hexdigest()
         if found != stated:
