@@ -223,6 +223,13 @@ def first_entity(name: str = "NAME") -> str:
     return f"nothing is registered yet; register it with a picture: {command}"
 
 
+def without_example(name: str) -> str:
+    """The remark on an entity that has only pictures of other things, or none."""
+    return f"{name!r} has no example, so nothing matches it; add one: " + command_of(
+        "register", name, behind="IMAGE..."
+    )
+
+
 def near(name: str, choices: Iterable[str], least: float = 0.5) -> str:
     """Suggest similar names: " Did you mean 'a' or 'b'?"; '' if there are none.
 

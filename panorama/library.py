@@ -23,7 +23,7 @@ from panorama.api.models import LibraryModels
 from panorama.api.named_frames import named_frame
 from panorama.arguments import Box, File, Ids, SeenIds, checked
 from panorama.cameras.listed_videos import gone_remarks, names_of
-from panorama.errors import UsageError
+from panorama.errors import UsageError, without_example
 from panorama.models.base import Embedder, Proposer
 from panorama.models.registry import late_embedder
 from panorama.store import Store, check_name
@@ -313,7 +313,10 @@ class Library(LibraryAlbum):
             given.remarks(self._store, name, ids) + unlike.get(name, ())
             for (name, given), ids in zip(album.items(), numbers, strict=True)
         ]
-        return [replace(self.entity(name), warnings=lines) for name, lines in zip(album, told, strict=True)]
+        added = [self.entity(name) for name in album]
+        lacking = [() if entity.exemplars else (without_example(entity.name),) for entity in added]
+        lines = zip(added, told, lacking, strict=True)
+        return [replace(entity, warnings=said + lacks) for entity, said, lacks in lines]
 
     def forget(self, name: str, *, with_sightings: bool = False) -> Seen | None:
         """Erase an entity so that its bytes are gone; with sightings, also the crops that show it.

@@ -91,7 +91,7 @@ class LibraryModels:
         return self._embedder.folder(self._store())
 
     def embedder_called(self, name: str) -> Embedder:
-        """The embedder with this name or folder, with all that queries need of it, before the library keeps it.
+        """The embedder with this name or folder. What queries need of it is read before the library keeps it.
 
         Raises:
             ModelError: there is no such embedder, its weights or its cohort are missing or do not match the

@@ -112,8 +112,8 @@ class ModelFolder:
         except OSError as exc:
             option = "--model" if self.kind == "embedder" else "--proposer"
             raise ModelError(
-                f"the weights {path} cannot be read: {exc.strerror}; restore the file, or have the library use"
-                f" another model: {command('index', 'ARCHIVE', option, 'NAME')}"
+                f"the weights {path} cannot be read: {exc.strerror}; restore the file, or have the library"
+                f" use another model: {command('index', 'ARCHIVE', option, 'NAME')}"
             ) from exc
         found = hashlib.sha256(data).hexdigest()
         if found != stated:
