@@ -44,13 +44,13 @@ def named_frame(
     if seconds is not None and frame is not None:
         raise UsageError("give either a time or a frame, not both")
     if seconds is not None:
-        file = file_of(video, library.videos)
-        if (place := _picture_in(library, video)) is not None:
+        named = file_of(video, library.videos)
+        if (picture := _picture_in(library, video)) is not None:
             raise UsageError(
-                f"{video} is a picture in {place.video}, a video of the library, so no time is needed: leave"
+                f"{video} is a picture in {picture.video}, a video of the library, so no time is needed: leave"
                 f" out --at {seconds:g}"
             )
-        return file, seconds
+        return named, seconds
     if frame is not None and (file := _file_beside(library, video)) is not None:
         return file, _seconds_of(file, frame)
     if frame is None and not Store.is_at(library.path):
