@@ -47,7 +47,7 @@ def named_frame(
         named = file_of(video, library.videos)
         if (picture := _picture_in(library, video)) is not None:
             raise UsageError(
-                f"{video} is a picture in {picture.video}, a video of the library, so no time is needed: leave"
+                f"{video} is a picture in {picture.video}, a video of the library, which needs no time: leave"
                 f" out --at {seconds:g}"
             )
         return named, seconds

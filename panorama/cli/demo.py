@@ -115,7 +115,7 @@ def _own_video(video: Path, place: Path) -> None:
 
 
 def _told_apart(video: Path) -> str:
-    """Of names for one video, the part that is its own. A name may have 255 bytes, and its own may take all."""
+    """What tells names for one video apart: one may have 255 bytes, and that of the video may take all."""
     stem = video.stem if len(os.fsencode(video.stem)) <= LONGEST_STEM else video.stem[: LONGEST_STEM // 4]
     home = hashlib.sha256(os.fsencode(video.resolve())).hexdigest()[:8]
     return f"{stem}-{home}"

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load as parse_arrays
 
-from panorama.commands import command
 from panorama.content import content_dir
-from panorama.errors import ModelError, near
+from panorama.errors import ModelError, near, other_model
 from panorama.json_text import parsed_json
 from panorama.whole_files import write_whole
 
@@ -110,10 +109,9 @@ class ModelFolder:
         try:
             data = path.read_bytes()
         except OSError as exc:
-            option = "--model" if self.kind == "embedder" else "--proposer"
             raise ModelError(
-                f"the weights {path} cannot be read: {exc.strerror}; restore the file, or have the library"
-                f" use another model: {command('index', 'ARCHIVE', option, 'NAME')}"
+                f"the weights {path} cannot be read: {exc.strerror}; restore the file, or"
+                f" {other_model(self.kind)}"
             ) from exc
         found = hashlib.sha256(data).hexdigest()
         if found != stated:
