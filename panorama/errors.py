@@ -238,6 +238,18 @@ def first_entity(name: str = "NAME") -> str:
     return f"nothing is registered yet; register it with a picture: {command}"
 
 
+def without_example(name: str) -> str:
+    """The remark on an entity that has only pictures of other things, or none."""
+    command = command_of("register", name, behind="IMAGE...")
+    return f"{name!r} has no example, so nothing matches it; add one: {command}"
+
+
+def other_model(kind: str) -> str:
+    """What to do if a library's 'embedder' or 'proposer' cannot be read, as the end of a message."""
+    option = "--proposer" if kind == "proposer" else "--model"
+    return f"have the library use another {kind}: {command('index', 'ARCHIVE', option, 'NAME')}"
+
+
 def near(name: str, choices: Iterable[str], least: float = 0.5) -> str:
     """Suggest similar names: " Did you mean 'a' or 'b'?"; '' if there are none.
 

@@ -24,9 +24,9 @@ from panorama.api.named_frames import named_frame
 from panorama.api.path import picture_folder
 from panorama.arguments import Box, File, Ids, SeenIds, checked
 from panorama.cameras.listed_videos import gone_remarks, names_of
-from panorama.errors import UsageError
+from panorama.errors import UsageError, without_example
 from panorama.models.base import Embedder, Proposer
-from panorama.models.registry import late_embedder, load_embedder
+from panorama.models.registry import late_embedder
 from panorama.store import Store, check_name
 from panorama.zones import Zones, orphan_remarks
 
@@ -90,10 +90,10 @@ class Library(LibraryAlbum):
         """Search with another embedder (name or folder) from now on; returns how many crops it embedded.
 
         Raises:
-            ModelError: there is no such model.
+            ModelError: there is no such model, or a file of it is missing or damaged.
             LibraryDamaged: a stored crop cannot be read; the embedder stays what it was.
         """
-        return self._switch(load_embedder(os.fspath(name)), os.fspath(name))
+        return self._switch(self._models.embedder_called(os.fspath(name)), os.fspath(name))
 
     def _switch(self, model: Embedder, name: str, on_damage: OnDamage | None = None) -> int:
         embedded = self._models.switch(model, name, on_damage)
@@ -139,7 +139,7 @@ class Library(LibraryAlbum):
         found = found_for(self._store if self._is_made else None, named, self._path)
         if not found.videos and not self._is_made:
             return IndexReport.of_nothing(found)
-        chosen = None if model is None else load_embedder(os.fspath(model))
+        chosen = None if model is None else self._models.embedder_called(os.fspath(model))
         check_depth(
             depth or (settings.depth if settings else None),
             chosen or (self.embedder if self._is_made else late_embedder()),
@@ -314,7 +314,10 @@ class Library(LibraryAlbum):
             given.remarks(self._store, name, ids) + unlike.get(name, ())
             for (name, given), ids in zip(album.items(), numbers, strict=True)
         ]
-        return [replace(self.entity(name), warnings=lines) for name, lines in zip(album, told, strict=True)]
+        added = [self.entity(name) for name in album]
+        lacking = [() if entity.exemplars else (without_example(entity.name),) for entity in added]
+        lines = zip(added, told, lacking, strict=True)
+        return [replace(entity, warnings=said + lacks) for entity, said, lacks in lines]
 
     def forget(self, name: str, *, with_sightings: bool = False) -> Seen | None:
         """Erase an entity so that its bytes are gone; with sightings, also the crops that show it.

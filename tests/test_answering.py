@@ -311,7 +311,7 @@ def test_a_model_that_another_process_chose_is_the_one_that_answers_and_indexes(
 
     other, load = ColorEmbedder(), registry.load_embedder
     other.hash = "other" * 8
-    for loading in ("library.load_embedder", "api.models.late_embedder"):
+    for loading in ("api.models.load_embedder", "api.models.late_embedder"):
         monkeypatch.setattr(
             f"panorama.{loading}", lambda name=None: other if name == "other-bands" else load(name)
         )

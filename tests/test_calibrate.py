@@ -168,6 +168,7 @@ def test_where_things_come_back_the_bands_stay_unless_they_are_taken_anyway(
     assert "can show no precision, but the target was 0.95" in done.err
     assert "the bands are unchanged" in done.err and "--anyway" in done.err
     assert not (tmp_path / "bands.json").exists()
+    assert "--json and --out -" in run("calibrate", "--out", "-", "--json").err
     assert done.json[0]["recurring"] == 20 and done.json[0]["stranger"] is None
     with panorama.open("panorama-library") as library:
         assert library.calibrations == shipped
@@ -178,6 +179,9 @@ def test_where_things_come_back_the_bands_stay_unless_they_are_taken_anyway(
         assert library.calibrations != shipped
         written = json.loads((tmp_path / "bands.json").read_text())
         assert [Calibration(**row) for row in written["exits"]] == list(library.calibrations)
+    done = run("calibrate", "--out", "-", "--anyway")
+    assert done.status == 0 and done.out == (tmp_path / "bands.json").read_text()
+    assert not (tmp_path / "-").exists()  # the bands were written to a file of that name
     for option in ("--anyway", "--json"):
         assert f"leave out {option}" in run("calibrate", "--reset", option).err
 

@@ -227,6 +227,18 @@ def test_not_before_a_place_in_a_video_makes_a_look_alike_of_it(run, indexed):
     assert entities(run) == {"van": (1, 2)}
 
 
+def test_a_denial_of_the_only_example_says_that_there_is_none_now(run, tmp_path):
+    """It went from the examples to the look-alikes without a word, and the entity was found no more."""
+    write_film(tmp_path / "a.mp4", [Thing("red", 5, 35)])
+    run("index", "a.mp4", "--model", "color-bands")
+    asked = ("register", "van", "--video", "a.mp4", "--at", "1.5", "--box", "20,70,52,102")
+    told = "'van' has no example, so nothing matches it; add one: panorama register van IMAGE..."
+    assert told not in run(*asked).err
+    denied = run(*asked, "--not")
+    assert denied.status == 0 and "van: 0 examples and 1 look-alike" in denied.err and told in denied.err
+    assert told not in run(*asked).err
+
+
 def test_tracks_and_crops_of_an_answer_are_examples_or_denied(run, indexed):
     run("register", "red", "red.png")
     run("register", "blue", "blue.png")

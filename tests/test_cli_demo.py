@@ -44,6 +44,17 @@ def test_a_demo_prints_commands_that_go_on_as_they_stand(run, tmp_path):
     assert "--library" not in run("demo", "--help").out
 
 
+def test_demos_of_several_videos_in_one_folder_keep_their_sheets(run, tmp_path):
+    """The sheet of the second one took the place of the first one's."""
+    place, sheets = tmp_path / "panorama-demo", []
+    for name, color in (("a.mp4", "red"), ("b.mp4", "blue")):
+        write_film(tmp_path / name, [Thing(color, 5, 35)])
+        done = run("demo", name)
+        assert done.status == 0, done.err
+        sheets.append(done.err.partition("contact sheet of ")[2].splitlines()[0].partition(": ")[2])
+    assert len(set(sheets)) == 2 and sorted(place.glob("*.jpg")) == sorted(tmp_path / one for one in sheets)
+
+
 @pytest.mark.parametrize("name", [f"{'x' * 240}.mp4", f"{'ж' * 120}.mp4"])
 def test_a_demo_takes_a_video_with_the_longest_of_names(run, tmp_path, name):
     """The folder of its library had the name and 17 characters more, which no file system takes."""

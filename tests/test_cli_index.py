@@ -12,6 +12,7 @@ import pytest
 from clips import cut_off, write_audio, write_video
 from fakes import Thing, thing_picture, write_film, write_picture
 
+from panorama.content import content_dir
 from panorama.models.color import ColorEmbedder
 
 FILM = [Thing("red", 5, 35)]
@@ -367,7 +368,7 @@ def test_another_model_embeds_stored_crops_though_the_video_is_gone(run, tmp_pat
         "panorama.api.models.late_embedder", lambda n: Other() if n == "other-bands" else load(n)
     )
     monkeypatch.setattr(
-        "panorama.library.load_embedder", lambda n=None: Other() if n == "other-bands" else load(n)
+        "panorama.api.models.load_embedder", lambda n=None: Other() if n == "other-bands" else load(n)
     )
     write_film(tmp_path / "b.mp4", [Thing("blue", 5, 35)])
     done = run("index", "b.mp4", "--model", "other-bands")
@@ -376,6 +377,36 @@ def test_another_model_embeds_stored_crops_though_the_video_is_gone(run, tmp_pat
     assert f"{picture}, registered for red from red.png, is missing: it has no vectors of " in done.err
     embeddings = run("info", "--json").json["embeddings"]
     assert embeddings["0ther0ther0t exit 1"] > max(n for key, n in embeddings.items() if "0ther" not in key)
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        ("cohort.safetensors", "panorama index ARCHIVE --model NAME"),
+        ("calibration.json", "repair or remove it"),
+    ],
+)
+def test_a_model_that_no_query_could_use_is_refused_and_not_kept(run, tmp_path, file, told):
+    """The library kept it, and no query about an entity and no `index` worked any more."""
+    write_film(tmp_path / "a.mp4", FILM)
+    mine = tmp_path / "mine"
+    shutil.copytree(content_dir("embeddings") / "panoramanet", mine)
+    (mine / file).unlink()
+    if file == "calibration.json":
+        (mine / file).write_text("broken")
+    refused = run("index", "a.mp4", "--model", "mine")
+    assert refused.status == 1 and file in refused.err and told in refused.err
+    assert not (tmp_path / "panorama-library").exists()
+    index(run, "a.mp4")
+    write_picture(tmp_path / "red.png", thing_picture("red"))
+    run("register", "red", "red.png")
+    asked = ("query", "SELECT tracks WHERE entity = 'red'", "--json")
+    before = run(*asked).json
+    refused = run("index", "a.mp4", "--model", "mine")
+    assert refused.status == 1 and told in refused.err
+    assert run("info", "--json").json["embedder"]["name"] == "color-bands"
+    assert run(*asked).json == before != []
+    assert run("index", "a.mp4").status == 0
 
 
 def test_globs_are_expanded_where_the_shell_did_not(run, tmp_path):

@@ -58,6 +58,8 @@ def test_info_says_with_which_embedder_the_library_is_searched(run, tmp_path):
     told = run("info", "--json").json["embedder"]
     assert told == {"name": "color-bands", "hash": ColorEmbedder().hash[:12], "folder": None}
     assert "\nembedder: color-bands\n" in run("info").out
+    facts = run("info", "--json").json
+    assert facts["total"] == sum(facts["bytes"].values()) > 0
     mine = tmp_path / "mine"
     shutil.copytree(content_dir("embeddings") / "panoramanet", mine)
     with panorama.open("panorama-library") as library:

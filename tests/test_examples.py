@@ -159,7 +159,7 @@ def test_index_tells_of_pictures_that_the_model_could_not_see(tmp_path, fake_pro
         assert library.index("one.mp4").warnings == (), "all have the vectors of this model"
         other = ColorEmbedder()
         other.name, other.hash = "other-colors", "other" * 8
-        monkeypatch.setattr("panorama.library.load_embedder", lambda name: other)
+        monkeypatch.setattr("panorama.api.models.load_embedder", lambda name: other)
         told = library.index("one.mp4", model="color-bands").warnings
         why = "it has no vectors of other-colors, so nothing is compared with it"
         ours = f"panorama --library {tmp_path}/library exemplars"

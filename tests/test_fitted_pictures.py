@@ -95,6 +95,14 @@ def test_of_pictures_that_are_seen_as_they_are_nothing_is_told(
     assert [source.endswith(f"d/cam/{picture} [{box}]") for source in sources(run)] == [True]
 
 
+def test_a_time_beside_a_picture_of_an_indexed_folder_is_to_be_left_out(run: Run, cam: Path) -> None:
+    """It was said to be no video, and that its folder is to be named, which is indexed."""
+    asked = ("register", "x", "--video", "d/cam/IMG_0003.png", "--box", "30,40,62,72")
+    refused = run(*asked, "--at", "1")
+    assert refused.status == 2 and "d/cam/IMG_0003.png is a picture in cam," in refused.err
+    assert "leave out --at 1" in refused.err and run(*asked).status == 0
+
+
 def test_a_box_that_reaches_a_little_over_the_edge_as_a_detectors_may_is_cut_there(
     run: Run, cam: Path
 ) -> None:

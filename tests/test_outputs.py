@@ -178,6 +178,46 @@ def piped(write: Callable[[str], object]) -> bytes:
     return given[0]
 
 
+def logged(write: Callable[[str], object], log: Path) -> bytes:
+    """What a log holds that is written before, by and after `write`, as `{ job; } >> log` has it open."""
+    log.write_bytes(b"yesterday\n")
+    with log.open("ab", buffering=0) as file:
+        file.write(b"begins\n")
+        write(f"/dev/fd/{file.fileno()}")
+        file.write(b"ends\n")
+    assert log.read_bytes().startswith(b"yesterday\nbegins\n") and log.read_bytes().endswith(b"ends\n")
+    return log.read_bytes()[len("yesterday\nbegins\n") : -len("ends\n")]
+
+
+@pytest.mark.parametrize("kind", ["zones", "csv", "parquet", "sheet"])
+def test_a_log_behind_a_descriptor_is_added_to_and_not_replaced(run, library: Path, kind: str) -> None:
+    """--out /dev/stdout put a new file in the place of the log that stdout went to."""
+    link = library / f"link{Path(RIGHT[kind]).suffix}"
+
+    def write(out: str) -> None:
+        link.symlink_to(out)
+        done = run(*OUTPUTS[kind](link))
+        assert done.status == 0, done.err
+
+    assert run(*OUTPUTS[kind](RIGHT[kind])).status == 0
+    assert logged(write, library / "job.log") == (library / RIGHT[kind]).read_bytes()
+    assert link.is_symlink()
+
+
+def test_rows_of_python_go_where_a_descriptor_stands(library: Path) -> None:
+    with open_library(library / "panorama-library") as opened:
+        rows = opened.query("SELECT video FROM videos ORDER BY video")
+    given = logged(lambda out: rows.write(out, "csv"), library / "job.log")
+    assert given.split() == [b"video", b"gate/a.mp4", b"yard/b.mp4"]
+    before = (library / "job.log").read_bytes()
+    with (
+        (library / "job.log").open("rb") as file,
+        pytest.raises(LibraryWriteError, match="cannot be written"),
+    ):
+        rows.write(f"/dev/fd/{file.fileno()}", "csv")
+    assert (library / "job.log").read_bytes() == before
+
+
 @pytest.mark.parametrize("form", ["csv", "json", "table"])
 def test_rows_go_into_a_pipe_as_into_a_file(run, library: Path, form: str) -> None:
     """The pipe was looked for as a file named pipe:[95145]."""

@@ -98,7 +98,7 @@ def test_another_model_makes_it_anew_and_the_first_one_finds_its_own(library, pa
     again(library)
     other = type(library.embedder)()
     other.hash = "other" * 8
-    for loading in ("library.load_embedder", "api.models.late_embedder"):
+    for loading in ("api.models.load_embedder", "api.models.late_embedder"):
         monkeypatch.setattr(f"panorama.{loading}", lambda name: other)
     with panorama.open(library.path) as second:
         second.use_model("color-bands")

@@ -206,6 +206,9 @@ def test_an_export_comes_in_again_as_it_was(run: Any, indexed: Path) -> None:
     assert run("zones", "export", "shapes.json").status == 0
     assert run("zones", "export", "--out", "again.json").status == 0
     assert Path("again.json").read_text() == Path("shapes.json").read_text()
+    for words in (("-",), ("--out", "-")):
+        assert run("zones", "export", *words).json == before
+    assert not Path("-").exists()  # shapes were written to a file of that name
     refused = run("zones", "export", "shapes.json", "--out", "again.json")
     assert (refused.status, refused.out) == (2, "") and "give one of them" in refused.err
     run("zones", "drop", "lawn")

@@ -117,6 +117,10 @@ def write_calibration(path: Path, calibrations: Sequence[Calibration]) -> None:
         LibraryWriteError: it cannot be written.
     """
     check_calibration(path)
-    text = json.dumps({"exits": [c.as_dict() for c in calibrations]}, indent=1)
     with whole_file(path) as partial:
-        partial.write_text(text + "\n", encoding="utf-8")
+        partial.write_text(calibration_text(calibrations) + "\n", encoding="utf-8")
+
+
+def calibration_text(calibrations: Sequence[Calibration]) -> str:
+    """Calibrations as the JSON of a model's folder, without a line end behind it."""
+    return json.dumps({"exits": [c.as_dict() for c in calibrations]}, indent=1)

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from panorama.models.base import Embedder, Proposer
 from panorama.models.cores import get_num_threads, set_num_threads
-from panorama.models.registry import embedder_names, late_embedder, late_proposer, proposer_names
+from panorama.models.registry import (
+    embedder_names,
+    late_embedder,
+    late_proposer,
+    load_embedder,
+    proposer_names,
+)
 from panorama.store import ModelRow, Store
 from panorama.threads import Threads
 
@@ -83,6 +89,20 @@ class LibraryModels:
     def embedder_folder(self) -> Path | None:
         """The embedder's folder; None for one that is loaded by name."""
         return self._embedder.folder(self._store())
+
+    def embedder_called(self, name: str) -> Embedder:
+        """The embedder with this name or folder. What queries need of it is read before the library keeps it.
+
+        Raises:
+            ModelError: there is no such embedder, its weights or its cohort are missing or do not match the
+                recipe, or its calibration is malformed.
+        """
+        from panorama.answering.calibration import rules_for
+
+        model = load_embedder(name)
+        model.cohort()
+        rules_for(model)
+        return model
 
     @property
     def proposer(self) -> Proposer:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from panorama.arguments import File
-from panorama.cameras.listed_pictures import frame_place, picture_place
+from panorama.cameras.listed_pictures import FramePlace, Query, frame_place, picture_place
 from panorama.cameras.listed_videos import file_of, names_of, uri_of
 from panorama.errors import UnknownVideo, UsageError
 from panorama.lines import composed
@@ -36,22 +37,25 @@ def named_frame(
         seconds, frame: one of them, for a video; a frame's number is that of the library if it has it.
 
     Raises:
-        UsageError: it is no picture, and there is no time, or there are two; there is no such frame.
+        UsageError: it is no picture, and there is no time, or there are two; it is a picture, and there is a
+            time; there is no such frame.
         UnknownVideo: a frame is given, and there is neither such a file nor a video of that name.
     """
     if seconds is not None and frame is not None:
         raise UsageError("give either a time or a frame, not both")
     if seconds is not None:
-        return file_of(video, library.videos), seconds
+        named = file_of(video, library.videos)
+        if (picture := _picture_in(library, video)) is not None:
+            raise UsageError(
+                f"{video} is a picture in {picture.video}, a video of the library, which needs no time: leave"
+                f" out --at {seconds:g}"
+            )
+        return named, seconds
     if frame is not None and (file := _file_beside(library, video)) is not None:
         return file, _seconds_of(file, frame)
     if frame is None and not Store.is_at(library.path):
         raise UsageError(NO_TIME)
-    given, listed = os.fspath(video), library.videos()
-
-    def query(sql: str, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
-        return library.query(sql, values).fetchall()
-
+    given, listed, query = os.fspath(video), library.videos(), _asking(library)
     place = picture_place(given, listed, query) if frame is None else frame_place(given, frame, listed, query)
     if place is None:
         raise UsageError(NO_TIME)
@@ -60,6 +64,22 @@ def named_frame(
         if name is not None:
             return file, _seconds_now(file, name)
     return file, place.seconds
+
+
+def _asking(library: Library) -> Query:
+    def query(sql: str, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
+        return library.query(sql, values).fetchall()
+
+    return query
+
+
+def _picture_in(library: Library, video: File) -> FramePlace | None:
+    """The place of a picture in an indexed folder; None for any other file."""
+    if not Store.is_at(library.path):
+        return None
+    with suppress(UsageError):  # a video that lies beside the pictures
+        return picture_place(os.fspath(video), library.videos(), _asking(library))
+    return None
 
 
 def _seconds_now(folder: Path, name: str) -> float:

@@ -13,7 +13,17 @@ from pathlib import Path
 import click
 
 from panorama.album.forgetting import going_with
-from panorama.cli.common import INCOMPLETE, confirmed, json_option, opened, print_data, say, size, uris_of
+from panorama.cli.common import (
+    INCOMPLETE,
+    STDOUT,
+    confirmed,
+    json_option,
+    opened,
+    print_data,
+    say,
+    size,
+    uris_of,
+)
 from panorama.cli.given import FilePath
 from panorama.cli.limits import Left, kept, memory_told, written
 from panorama.cli.statements import Statement, given_statements, placed
@@ -112,7 +122,7 @@ def query_command(
         raise click.UsageError(f"--out, --clips, --sheet and --page take a single query, got {len(asked)}")
     if as_json and form not in (None, "json"):
         raise click.UsageError(f"--json and --format {form} contradict each other; give one of them")
-    out = None if out == "-" else out
+    out = None if out == STDOUT else out
     wanted = _Wanted(_format("json" if as_json else form, out), out, sheet, page, page_hits, clips)
     limits = Limits(seconds=timeout, memory=memory)
     wanted.check()

@@ -15,6 +15,9 @@ from panorama.library import Library
 from panorama.lines import cells, one_line, padded
 from panorama.opening import open_library
 
+STDOUT = "-"
+"""The name of standard output, for options and arguments that name a file to write."""
+
 INCOMPLETE = 3
 """Exit status of a command that could not do a part of what was asked for, and did the rest."""
 

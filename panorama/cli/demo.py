@@ -43,7 +43,7 @@ SAMPLE_RECORDED = RecordingRule(METADATA, "Europe/Berlin")
 @click.argument("video", required=False, type=FilePath())
 @click.option(
     "--folder", type=FilePath(file_okay=False), default="panorama-demo", show_default=True,
-    help="Folder for the library and the contact sheet.",
+    help="Folder for the library and the contact sheet, which are named after VIDEO if there is one.",
 )  # fmt: skip
 @click.option(
     "--sample",
@@ -92,7 +92,8 @@ def _own_video(video: Path, place: Path) -> None:
     if is_gone(video):
         raise VideoError(f"there is no file {video}; name a video, or none to see the sample archive")
     # Each video has its own library, so that what recurs in other videos does not count.
-    with open_library(place / _library_name(video), create=True) as library:
+    own = _told_apart(video)
+    with open_library(place / f"library-{own}", create=True) as library:
         _index(library, video)
         if EXAMPLE in {entity.name for entity in library.entities()}:
             library.drop(EXAMPLE)
@@ -109,15 +110,15 @@ def _own_video(video: Path, place: Path) -> None:
         total = sum(row["end_time"] - row["start_time"] for row in result)
         uncertain = counted(result.uncertain, "track")
         click.echo(f"{counted(len(result), 'moment')}, {clock(total)} in all, {uncertain} uncertain")
-        _sheet(library, [EXAMPLE], place / "contact-sheet.jpg")
+        _sheet(library, [EXAMPLE], place / f"contact-sheet-{own}.jpg")
         _go_on(library, EXAMPLE, place)
 
 
-def _library_name(video: Path) -> str:
-    """The folder of a video's library: a name may have 255 bytes, and that of the video may take them all."""
+def _told_apart(video: Path) -> str:
+    """What tells names for one video apart: one may have 255 bytes, and that of the video may take all."""
     stem = video.stem if len(os.fsencode(video.stem)) <= LONGEST_STEM else video.stem[: LONGEST_STEM // 4]
     home = hashlib.sha256(os.fsencode(video.resolve())).hexdigest()[:8]
-    return f"library-{stem}-{home}"
+    return f"{stem}-{home}"
 
 
 def _go_on(library: Library, name: str, place: Path) -> None:

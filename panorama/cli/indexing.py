@@ -163,6 +163,7 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
         "counts": dict(info.counts),
         "files": dict(info.files),
         "bytes": dict(info.bytes),
+        "total": sum(info.bytes.values()),
         "embeddings": {f"{model[:12]} exit {exit}": n for (model, exit), n in info.embeddings.items()},
         # A list, since two models may have one name after a training.
         "models": [{"name": m.name, "hash": m.hash[:12]} for m in info.models],
@@ -176,7 +177,7 @@ def info_command(ctx: click.Context, as_json: bool) -> None:
         print_data(json.dumps(facts, indent=1))
         return
     facts["bytes"] = {name: size(count) for name, count in info.bytes.items()}
-    facts["total"] = size(sum(info.bytes.values()))
+    facts["total"] = size(facts["total"])
     facts["models"] = ", ".join(" ".join(one.values()) for one in facts["models"])
     forgotten = facts.pop("forgotten")
     if forgotten:

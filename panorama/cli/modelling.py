@@ -8,7 +8,8 @@ from functools import partial
 import click
 from click.core import ParameterSource
 
-from panorama.cli.common import json_option, opened, print_rows, say, stands_alone
+from panorama.answering.calibration import calibration_text
+from panorama.cli.common import STDOUT, json_option, opened, print_data, print_rows, say, stands_alone
 from panorama.cli.given import FilePath
 from panorama.content import DEFAULT_EMBEDDER, DEFAULT_PROPOSER
 from panorama.errors import ModelError
@@ -70,7 +71,7 @@ def models_command(as_json: bool) -> None:
 @click.option(
     "--out",
     type=FilePath(dir_okay=False),
-    help="Also write the bands to this file, in the form that models ship.",
+    help="Also write the bands to this file, in the form that models ship; with - only they go to stdout.",
 )
 @click.option("--anyway", is_flag=True, help="Apply the bands even if the checks speak against them.")
 @click.option("--reset", is_flag=True, help="Go back to the bands that the model ships with.")
@@ -99,13 +100,25 @@ def calibrate_command(
         return
     if recall is not None and ctx.get_parameter_source("precision") == ParameterSource.COMMANDLINE:
         raise click.UsageError("give one target: --precision or --recall")
+    if out == STDOUT and as_json:
+        raise click.UsageError("--json and --out - would both write to stdout; give one of them")
     library = opened(ctx)
-    found = calibrate(library, precision, slack, recall, anyway, out)
+    found = calibrate(library, precision, slack, recall, anyway, None if out == STDOUT else out)
     for line in dict.fromkeys(line for r in found.exits for line in r.warnings):
         say(line)
     _tell_changes(found)
-    if out is not None and found.taken:
-        say(f"written to {out}")
+    if out == STDOUT:
+        if found.taken:
+            print_data(calibration_text([r.calibration for r in found.exits]))
+    else:
+        if out is not None and found.taken:
+            say(f"written to {out}")
+        _print_exits(found, as_json)
+    if not found.taken:
+        ctx.exit(NOT_TAKEN)
+
+
+def _print_exits(found: Calibrated, as_json: bool) -> None:
     rows = [
         [r.exit, *(round(x, 3) for x in (r.calibration.low, r.calibration.high)),
          _rounded(r.border), r.examples, r.recurring,
@@ -113,8 +126,6 @@ def calibrate_command(
         for r in found.exits
     ]  # fmt: skip
     print_rows(CALIBRATION_COLUMNS, rows, as_json)
-    if not found.taken:
-        ctx.exit(NOT_TAKEN)
 
 
 def _rounded(value: float | None) -> float | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from panorama.cli.common import json_option, opened, print_data, print_rows, say, uris_of
+from panorama.cli.common import STDOUT, json_option, opened, print_data, print_rows, say, uris_of
 from panorama.cli.given import FilePath, Seconds
 from panorama.lettering import lettering_remarks
 from panorama.lines import some
@@ -139,13 +139,13 @@ def _whose(cameras: Sequence[str]) -> str:
 @click.option("--out", type=FilePath(dir_okay=False), help="The same as FILE.")
 @click.pass_context
 def export_command(ctx: click.Context, file: str | None, out: str | None) -> None:
-    """Write all shapes as JSON, to FILE or to stdout; points are shares of the frame, 0 to 1."""
+    """Write all shapes as JSON, to FILE or to stdout (-); points are shares of the frame, 0 to 1."""
     if None not in (file, out):
         raise click.UsageError("FILE and --out are the same: give one of them")
     file = file if out is None else out
     library = opened(ctx)
     text = json.dumps(library.zones.to_json(), indent=1, ensure_ascii=False)
-    if file is None:
+    if file is None or file == STDOUT:
         print_data(text)
         return
     check_output(Path(file), JSON, what="a file of shapes", videos=uris_of(library))

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as parse_arrays
 
 from panorama.content import content_dir
-from panorama.errors import ModelError, near
+from panorama.errors import ModelError, near, other_model
 from panorama.json_text import parsed_json
 from panorama.whole_files import write_whole
 
@@ -110,7 +110,8 @@ class ModelFolder:
             data = path.read_bytes()
         except OSError as exc:
             raise ModelError(
-                f"the weights {path} cannot be read: {exc.strerror}; reinstall the model"
+                f"the weights {path} cannot be read: {exc.strerror}; restore the file, or"
+                f" {other_model(self.kind)}"
             ) from exc
         found = hashlib.sha256(data).hexdigest()
         if found != stated:

@@ -17,8 +17,8 @@ from typing import TypeGuard
 import duckdb
 from sqlglot.tokens import Token, TokenType
 
-from panorama.commands import command, command_of
-from panorama.errors import QueryError, UnknownEntity, first_entity, no_entity, unknown
+from panorama.commands import command
+from panorama.errors import QueryError, UnknownEntity, first_entity, no_entity, unknown, without_example
 from panorama.lines import counted
 from panorama.query.handed.relations import SCHEMA
 from panorama.query.run import Run
@@ -290,11 +290,7 @@ def remark_examples(looked_for: Collection[str], without: Collection[str], run: 
         without: the entities that have no example.
     """
     lacking = [name for name in looked_for if name in without]
-    told = [
-        f"{name!r} has no example, so nothing matches it; add one: "
-        + command_of("register", name, behind="IMAGE...")
-        for name in lacking[:TOLD_NAMES]
-    ]
+    told = [without_example(name) for name in lacking[:TOLD_NAMES]]
     if more := lacking[TOLD_NAMES:]:
         told.append(
             f"{counted(len(more), 'more entity has', 'more entities have')} none, such as {more[-1]!r}"

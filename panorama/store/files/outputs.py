@@ -5,6 +5,9 @@ Every file for users is written this way: sheets, clips, pages, pictures, rows, 
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,7 +91,8 @@ def whole_file(out: Path) -> Iterator[Path]:
 
     If the block fails, the old file stays. The folder of `out` is created. The data is not synced to disk.
     The temporary file is newly created under a random name, so that no link of other users is followed in a
-    folder where they may write. Devices and pipes are written directly.
+    folder where they may write. Devices and pipes are written directly. What a descriptor of this process has
+    open, such as the log behind /dev/stdout, gets the content where it stands; it is not replaced.
 
     Raises:
         UsageError: `out` is one of a library's own files.
@@ -98,6 +102,12 @@ def whole_file(out: Path) -> Iterator[Path]:
     if out.name == "":
         raise LibraryWriteError(f"{out} cannot be written: it is a folder; name a file in it")
     refuse_own_files(out)
+    with _told(out):
+        descriptor = _descriptor_of(out)
+    if descriptor is not None:
+        with _told(out), _handed_to(descriptor) as partial:
+            yield partial
+        return
     with _told(out):
         is_stream = out.exists() and not (out.is_file() or out.is_dir())
     if is_stream:
@@ -113,6 +123,35 @@ def whole_file(out: Path) -> Iterator[Path]:
         out.parent.mkdir(parents=True, exist_ok=True)
         with replaced(out) as partial:
             yield partial
+
+
+def _descriptor_of(out: Path) -> int | None:
+    """The descriptor of this process that a path names, by itself or by links, and that has a file open.
+
+    None for a pipe or a device, which can be opened by its name, and for any other path.
+    """
+    folders = {Path(name).resolve() for name in ("/dev/fd", "/proc/self/fd")}
+    if not (out.is_file() or out.is_socket()):
+        return None
+    while out.parent.resolve() not in folders:
+        if not out.is_symlink():
+            return None
+        out = out.parent / out.readlink()
+    return int(out.name)
+
+
+@contextmanager
+def _handed_to(descriptor: int) -> Iterator[Path]:
+    """A block's path to write; afterwards a descriptor gets the content, if the block does not fail.
+
+    Opening the file behind it again would empty it, or write over what is there already.
+    """
+    with tempfile.TemporaryDirectory(prefix="panorama-") as folder:
+        partial = Path(folder) / "output"
+        partial.touch()
+        yield partial
+        with partial.open("rb") as content, os.fdopen(os.dup(descriptor), "wb") as file:
+            shutil.copyfileobj(content, file)
 
 
 @contextmanager
