@@ -53,6 +53,23 @@ def test_a_row_is_shown_in_the_frame_that_it_names(library: panorama.Library, tm
     assert (bare[6:206] == placed[6:206]).all(), "no box, since that is of another frame"
 
 
+def test_the_box_of_a_stretch_is_drawn_in_its_own_frame_or_not_at_all(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    """The box of a moment's best view stood on empty ground, in the frame in which the moment begins."""
+
+    def drawn(columns: str) -> cv2.typing.MatLike:
+        answer = library.query(f"SELECT {columns} FROM moments WHERE entity = 'red'")
+        library.sheet(answer, tmp_path / "hits.png")
+        return cv2.imread(str(tmp_path / "hits.png"))
+
+    stretch, box = "video, start_time, end_time, entity", "x1, y1, x2, y2"
+    best, start = drawn(f"{stretch}, track_id"), drawn(stretch)
+    assert (drawn(f"{stretch}, track_id, {box}") == best).all()
+    assert (drawn(f"{stretch}, {box}") == start).all()  # no track says of which frame the box is
+    assert (start[6:206] != best[6:206]).any()
+
+
 def test_of_a_file_that_is_another_by_now_it_is_said(library: panorama.Library, tmp_path: Path) -> None:
     """The command line said so, and whoever wrote a sheet from Python was told nothing."""
     answer = library.query("SELECT moments WHERE entity = 'red'")

@@ -73,6 +73,20 @@ def test_rows_of_a_track_are_one_hit_shown_in_its_best_view(run, paged):
         assert middle[2] > 150 > middle[0] and crop[..., 2].mean() > 150 > crop[..., 0].mean()
 
 
+def test_the_box_of_a_stretch_is_drawn_in_its_own_frame(paged):
+    """The box of a moment's best view was drawn into the frame in which the moment begins."""
+    stretch, box = "video, start_time, end_time, entity", "x1, y1, x2, y2"
+    best, bare, untracked = (
+        paged(f"SELECT {stretch}{more} FROM moments WHERE entity = 'red'")
+        for more in (", track_id", f", track_id, {box}", f", {box}")
+    )
+    assert len(best.tiles) == len(bare.tiles) == len(untracked.tiles) > 0
+    for there, here in zip(best.tiles, bare.tiles, strict=True):
+        assert here.named("img")[0].attributes == there.named("img")[0].attributes
+        assert here.of_class("over")[0].attributes == there.of_class("over")[0].attributes
+    assert not any(tile.named("svg") for tile in untracked.tiles)
+
+
 @pytest.mark.parametrize("near", [0, 3, 100])
 def test_frames_read_on_from_one_another_are_those_read_alone(tmp_path, monkeypatch, near):
     film = write_film(tmp_path / "a.mp4", [Thing("red", 0, 40)])
