@@ -13,8 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from panorama.arguments import checked
+from panorama.cameras.listed_videos import names_of
 from panorama.commands import command
-from panorama.errors import PanoramaError, UnknownVideo, UsageError, VideoError, unknown
+from panorama.errors import PanoramaError, UsageError, unknown
 from panorama.folders import is_gone
 from panorama.json_text import parsed_json
 from panorama.lettering import draw_text, text_width
@@ -180,35 +181,35 @@ class Zones:
         Args:
             out: the image file; its suffix sets the format.
             camera: needed if the library has several cameras and `video` is None.
-            video: a video of the library; None for the first of the camera. It alone determines the camera.
+            video: a video of the library, by name or path; None for the first of the camera. It alone
+                determines the camera.
             seconds: time of the frame.
 
         Returns:
             The shapes drawn.
 
         Raises:
-            UsageError: the suffix is not an image format or its format cannot hold so large a frame, or `out`
-                is a video or one of the library's own files.
+            UsageError: the suffix is not an image format or its format cannot hold so large a frame, `out` is
+                a video or one of the library's own files, or no frame is shown at the time.
+            UnknownVideo: the library has no such video.
             LibraryWriteError: `out` cannot be written; the previous file stays.
         """
         check_picture(Path(out), set(self._videos().column("uri").to_pylist()))
         row = self._row(camera, video)
         shown = holding(tuple(self), row["camera"])
         with open_video(Path(row["uri"])) as reader:
-            times = reader.times().seconds
-            if not len(times):
-                raise VideoError(f"{row['uri']} has no frame that can be read")
-            picture = reader.frame_at(min(max(seconds, 0.0), float(times[-1]))).rgb().copy()
+            reader.check_time(seconds)
+            picture = reader.frame_at(seconds).rgb().copy()
         write_picture(draw_shapes(picture, shown), Path(out))
         return shown
 
     def _row(self, camera: str | None, video: str | None) -> dict[str, Any]:
         if camera is not None:
             self._check_camera(camera)
-        rows = self._videos().to_pylist()
-        names = [row["video"] for row in rows]
-        if video is not None and video not in names:
-            raise UnknownVideo(unknown("video", video, names, command("videos")))
+        listed = self._videos()
+        rows = listed.to_pylist()
+        if video is not None:
+            (video,) = names_of(video, listed)
         chosen = [
             row
             for row in rows

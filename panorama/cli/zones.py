@@ -82,7 +82,7 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
 @zones_command.command("show", short_help="Draw the shapes of a camera on a frame of it.")
 @click.option("--out", default="zones.png", show_default=True, help="The picture to write.")
 @click.option("--camera", help="The camera; required if there are several.")
-@click.option("--video", help="A video of the library. Default: the camera's first.")
+@click.option("--video", help="A video of the library, by name or path. Default: the camera's first.")
 @click.option("--at", "seconds", type=Seconds(), default=0.0, help="Seconds from its start, or 1:23.5.")
 @click.pass_context
 def show_command(ctx: click.Context, out: str, camera: str | None, video: str | None, seconds: float) -> None:
