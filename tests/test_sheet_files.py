@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -159,6 +160,15 @@ def test_a_sheet_of_more_hits_than_fit_is_full_and_shows_every_track():
     seven = [hit for name in "abcdefg" for track in range(10) for hit in hits(name, track, 2)]
     named = [hit.entity for hit in choose(seven, 24)]
     assert len(named) == 24 and min(named.count(name) for name in "abcdefg") == 3
+
+
+def test_a_sheet_of_more_tracks_than_fit_shows_the_first_of_an_order_and_else_the_best():
+    """`ORDER BY score` for the worst drew the best of them, at the end of the answer."""
+    rising = [Hit("a.mp4", float(n), "red", n / 100, None, track_id=n) for n in range(100)]
+    assert choose(rising, 24, is_ordered=True) == rising[:24]
+    assert choose(rising, 24) == rising[-24:]
+    both = [replace(hit, entity=name) for hit in rising for name in ("red", "blue")]
+    assert choose(both, 24, is_ordered=True) == both[:24]
 
 
 @pytest.mark.parametrize("corner", [NAN, ENDLESS, 1e300, "left", None])

@@ -167,6 +167,7 @@ class Drawn:
         warnings: remarks: videos whose files are no longer what was indexed, and names that the sheet's font
             lacks letters for.
         without_frame: why some hits are shown by a stored picture instead of their frame.
+        chosen: which tracks a sheet shows, if the hits have more than it has tiles; '' if it shows all.
     """
 
     drawn: int = 0
@@ -174,3 +175,4 @@ class Drawn:
     warnings: tuple[str, ...] = ()
     without_frame: list[str] = field(default_factory=list)
     unread: int = 0
+    chosen: str = ""

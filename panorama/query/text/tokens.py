@@ -97,6 +97,16 @@ def words_of_explain(tokens: list[Token]) -> int:
     return 1 + (words[1:] == ["ANALYZE"]) if words[:1] == ["EXPLAIN"] else 0
 
 
+def is_ordered(sql: str) -> bool:
+    """Whether a statement says with ORDER BY in which order its rows come; raises as `tokenize` does."""
+    depth = 0
+    for token in tokenize(sql):
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if depth == 0 and token.token_type == TokenType.ORDER_BY:
+            return True
+    return False
+
+
 def texts_in(sql: str) -> list[str]:
     """The quoted texts of a statement, in order; raises as `tokenize` does."""
     return [token.text for token in tokenize(sql) if token.token_type == TokenType.STRING]
