@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -16,10 +17,14 @@ from fakes import Thing, write_film
 from page_samples import RED, Page, picture
 
 import panorama
+from panorama.answering.calibration import SETTING as CALIBRATION
+from panorama.answering.calibration import measured_with
 from panorama.errors import UsageError
 from panorama.lines import clock
 from panorama.page.frames import frames_on_page
 from panorama.page.tiles import Tile
+from panorama.query.matching.promises import SETTING as EVIDENCE
+from panorama.query.matching.promises import Evidence
 from panorama.shown import hit_frames
 from panorama.shown.hits import Hit
 
@@ -71,6 +76,41 @@ def test_rows_of_a_track_are_one_hit_shown_in_its_best_view(run, paged):
         assert tile.named("svg")[0].attributes["viewbox"] == "0 0 160 120" and frame.shape == (120, 160, 3)
         middle = frame[round(y + height / 2), round(x + width / 2)]  # BGR
         assert middle[2] > 150 > middle[0] and crop[..., 2].mean() > 150 > crop[..., 0].mean()
+
+
+@pytest.mark.parametrize("promise", ["WITH RECALL >= 0.5", "with recall >= 0.5 within 60 seconds"])
+def test_bands_are_those_of_the_accuracy_that_was_asked_for(run, paged, promise):
+    """Rows that a recall accepts stood on the page as uncertain or rejected, as without the recall."""
+    with panorama.open() as library:
+        key = measured_with(library.embedder)
+        strict = [replace(one, low=0.9, high=0.9999).as_dict() for one in library.calibrations]
+        library.put_setting(CALIBRATION + key, strict)
+        evidence = Evidence((0.3,) * 200, (0.1,) * 200, 200).as_dict()
+        library.put_setting(EVIDENCE + key, [evidence] * len(strict))
+    plain = run("query", "SELECT tracks, entity, band WHERE entity = 'red' AND score >= 0", "--json").json
+    asked = f"SELECT tracks, band WHERE entity = 'red' {promise}"
+    done = run("query", asked, "--json")
+    assert done.status == 0, done.err
+    told = done.json
+    assert {row["band"] for row in told} == {"accepted"}
+    assert [row["band"] for row in plain].count("accepted") < len(told) < len(plain)
+    for sql in (
+        f"SELECT tracks WHERE entity = 'red' {promise}",
+        f"SELECT video, track_id, start_time FROM ({asked})",
+    ):
+        page = paged(sql)
+        shown = {int(tile.attributes["data-number"]): tile.attributes for tile in page.tiles}
+        assert {number: one["data-band"] for number, one in shown.items()} == {
+            row["track_id"]: row["band"] for row in told
+        }
+        for row in told:
+            assert float(shown[row["track_id"]]["data-score"]) == pytest.approx(row["score"], abs=1e-5)
+        assert f"{len(told)} hits, {len(told)} accepted, in 2 videos" in page.text
+    # Of what is named beside it, nothing was promised, and nothing can be.
+    beside = f"SELECT tracks WHERE entity = 'red' {promise}"
+    beside += " UNION ALL SELECT tracks WHERE entity = 'green' AND score >= 0"
+    bands = {(tile.attributes["data-entity"], tile.attributes["data-band"]) for tile in paged(beside).tiles}
+    assert ("red", "accepted") in bands and ("green", "rejected") in bands
 
 
 def test_the_box_of_a_stretch_is_drawn_in_its_own_frame(paged):

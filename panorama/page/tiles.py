@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,9 @@ import pyarrow as pa
 
 from panorama.album.seen_pictures import crops_taken, picture_digest
 from panorama.cameras.listed_videos import unshowable
-from panorama.errors import EntityError
+from panorama.errors import AccuracyError, EntityError
 from panorama.query.result.result import Result
-from panorama.query.text.tokens import texts_in
+from panorama.query.text.tokens import promises_in, texts_in
 from panorama.shown.hit_facts import HitFacts
 from panorama.shown.hits import Hit, hits_of, sifted
 from panorama.shown.track_boxes import TrackBoxes
@@ -27,6 +28,8 @@ _DECIDED = """
 SELECT tracks, entity, score, band
 WHERE entity IN ({names}) AND score >= 0 AND track_id IN ({tracks})
 """
+_PROMISED = "SELECT tracks, entity, score, band WHERE entity = ? AND track_id IN ({tracks}) {promise}"
+"""A promise takes no condition on score: it returns what it accepts."""
 
 _NO_TRACK = (
     "The row names no track, so it cannot be marked; the rows of SELECT frames, moments, tracks and crops do."
@@ -117,7 +120,7 @@ def tiles_of(
     shown = groups[:most]
     every = [hit for group in shown for hit in group]
     crops = _crops(library, every)
-    decided = _decided(library, every, album)
+    decided = _decided(library, every, album, promises_in(result.sql))
     facts = HitFacts.of(library, every)
     copies = {video for group in shown if len(names := _videos(group)) > 1 for video in names}
     lost = unshowable(copies, videos)
@@ -186,15 +189,25 @@ def _crops(library: Library, hits: Sequence[Hit]) -> dict[_Thing, _Stored]:
 
 
 def _decided(
-    library: Library, hits: Sequence[Hit], album: set[str]
+    library: Library, hits: Sequence[Hit], album: set[str], promises: Sequence[str]
 ) -> dict[tuple[str, int], tuple[float, str]]:
-    """Score and band of each entity and track, as the library decides, even if the rows do not have them."""
+    """Score and band of each entity and track, as the library decides, even if the rows do not have them.
+
+    Args:
+        promises: the accuracies that the answer keeps, which move the bands; see `promises_in`.
+    """
     names = sorted(album.intersection(hit.entity for hit in hits))
     tracks = sorted({hit.track_id for hit in hits if hit.track_id is not None})
     if not names or not tracks:
         return {}
-    sql = _DECIDED.format(names=", ".join("?" * len(names)), tracks=", ".join("?" * len(tracks)))
+    marks = ", ".join("?" * len(tracks))
+    sql = _DECIDED.format(names=", ".join("?" * len(names)), tracks=marks)
     rows = library.query(sql, [*names, *tracks]).arrow().to_pylist()
+    for promise in promises:
+        sql = _PROMISED.format(tracks=marks, promise=promise)
+        for name in names:
+            with suppress(AccuracyError):  # the statement names this one elsewhere, without the promise
+                rows += library.query(sql, [name, *tracks]).arrow().to_pylist()
     return {(row["entity"], row["track_id"]): (row["score"], row["band"]) for row in rows}
 
 

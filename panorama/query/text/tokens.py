@@ -107,6 +107,20 @@ def is_ordered(sql: str) -> bool:
     return False
 
 
+def promises_in(sql: str) -> list[str]:
+    """The accuracies that a statement asks for, each once, as 'WITH RECALL >= 0.9'.
+
+    Raises as `tokenize` does.
+    """
+    tokens = tokenize(sql)
+    found = []
+    for i, (word, kind, compared, number) in enumerate(zip(*(tokens[n:] for n in range(4)), strict=False)):
+        is_promise = word.token_type == TokenType.WITH and kind.text.upper() in ("PRECISION", "RECALL")
+        if is_promise and compared.token_type == TokenType.GTE and number.token_type == TokenType.NUMBER:
+            found.append(" ".join(token.text for token in tokens[i : i + 4]))
+    return list(dict.fromkeys(found))
+
+
 def texts_in(sql: str) -> list[str]:
     """The quoted texts of a statement, in order; raises as `tokenize` does."""
     return [token.text for token in tokenize(sql) if token.token_type == TokenType.STRING]
