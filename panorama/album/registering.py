@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-
 from panorama.album.cutting import Cuts, box_text, boxed, cut_box, cut_out
 from panorama.album.cutting import corners as box_corners
 from panorama.album.examples import embed_examples

@@ -239,7 +239,7 @@ def _tile(
         len(group),
         start,
         end,
-        facts.names(mine),
+        " - ".join(facts.names(mine)),
         facts.clock(mine),
         None if stored is None else stored.jpeg,
         None if why or thing is None or stored is None else Mark(*thing, picture_digest(stored.jpeg)),

@@ -144,9 +144,12 @@ def _pictures(
 
 def _lines(hit: Hit, facts: HitFacts) -> tuple[Line, ...]:
     """The caption of a hit; its id is what `register --track` and `--crop` take."""
+    names = facts.names([hit])
+    # Two names of pictures leave no room for that of their folder.
+    place = (Line(hit.video), Line(files=names)) if len(names) > 1 else (Line(hit.video, facts.place(hit)),)
     return (
         Line(hit.entity, hit.sure(), 1 / 3),
-        Line(hit.video, facts.place(hit)),
+        *place,
         Line("", facts.clock([hit]), right=hit.thing()),
     )
 
