@@ -13,7 +13,7 @@ from dataclasses import replace
 import cv2
 import numpy as np
 import pytest
-from fakes import Thing, write_film
+from fakes import Thing, scene, write_film, write_picture
 from page_samples import RED, Page, picture
 
 import panorama
@@ -413,6 +413,48 @@ def test_a_frame_is_called_by_its_own_time(run, asked, paged, rows):
         assert tile.attributes["aria-label"].endswith(f" at {clock(shown['time'])}")
         assert clock(row["start_time"]) in tile.of_class("when")[0].text
     assert max(behind) > 0.2
+
+
+def test_of_a_folder_it_is_said_which_picture_is_shown(run, asked, paged):
+    """The whole stretch was named, also where somebody listens to what a picture shows."""
+    for number in range(6):
+        write_picture(
+            asked / "v" / "trap" / f"IMG_{number}.png", scene(0, [Thing("red", 0, 1, left=20 + number)])
+        )
+    run("index", "v", "--model", "color-bands", "--fps", "10")
+    trap = "entity = 'red' AND video = 'trap'"
+    pictures = run("query", f"SELECT frames, picture WHERE {trap}", "--json").json
+    names = {row["frame"]: row["picture"] for row in pictures}
+    (row,) = run("query", f"SELECT moments WHERE {trap}", "--json").json
+    shown = names[row["frame"]]
+    (tile,) = paged(f"SELECT moments, band WHERE {trap}").tiles
+    assert tile.attributes["aria-label"] == f"red accepted at {shown}"
+    assert tile.named("img")[0].attributes["alt"] == f"red accepted at {shown}, trap"
+    assert [tag.text for tag in tile.of_class("when")] == [f"{names[0]} - {names[5]}"]
+    assert [tag.text for tag in tile.of_class("shown")] == [f"shown: {shown}"]
+    for number, one in enumerate(paged(f"SELECT crops WHERE {trap}").tiles):
+        (when,) = one.of_class("when")
+        assert when.text in one.attributes["aria-label"] and not one.of_class("shown"), number
+
+
+def test_of_a_stretch_it_is_said_when_the_frame_shown_is_and_of_several_how_many_they_are(paged):
+    """Two moments of one track looked like a single one, over the gap between them."""
+    track = (
+        "SELECT video, track_id, start_time FROM tracks WHERE video = 'yard/b.mp4' ORDER BY track_id LIMIT 1"
+    )
+    halves = "unnest([start_time, start_time + {}]) AS start_time"
+    asked = f"SELECT video, track_id, {halves} FROM ({track})"
+    both = f"SELECT *, start_time + 0.5 AS end_time FROM ({asked})"
+    for gap, told in (
+        (1.5, "between 0:01.0 and 0:03.0 in 2 stretches, 2 rows"),
+        (0.5, "0:01.0 to 0:02.0, 2 rows"),
+    ):
+        (tile,) = paged(both.format(gap)).tiles
+        assert tile.of_class("when")[0].text == told
+        (shown,) = tile.of_class("shown")
+        assert tile.attributes["aria-label"] == f"at {shown.text.removeprefix('shown: ')}"
+    (tile,) = paged(asked.format(1.5)).tiles
+    assert tile.of_class("when")[0].text == "0:01.0 to 0:02.5, 2 rows"
 
 
 def test_from_python_the_answer_is_given_and_the_entity_may_be(asked):

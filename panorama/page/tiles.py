@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -37,6 +38,9 @@ _NO_TRACK = (
 _NO_CROP = "No stored picture of this track is left, so it cannot be an example."
 _NO_NAME = "No entity can have this name, so the hit cannot be marked."
 
+
+_GAP_SECONDS = 0.01
+"""Stretches that are less apart follow each other: times are sums of fractions."""
 
 _Thing = tuple[str, int]
 """What rows are about: 'track' or 'crop', and its id."""
@@ -74,7 +78,10 @@ class Tile:
         videos: of all its rows, that of `hit` first: videos with the same content share their tracks.
         rows: number of rows of the answer that it stands for.
         start_seconds, end_seconds: from the start of the first of them to the end of the last.
+        stretches: number of stretches of time, apart from each other, that the rows tell of; 1 if they tell
+            of single frames.
         pictures: of a folder, the names of the first and the last one at these times; '' for films.
+        picture: of a folder, the name of the one that is shown; '' for films.
         clock: these two times on the camera's clock; '' if unknown.
         stored: the picture that a mark registers, as JPEG; None if there is none.
         mark: None if a mark cannot be registered; `unmarkable` says why.
@@ -85,7 +92,9 @@ class Tile:
     rows: int
     start_seconds: float
     end_seconds: float
+    stretches: int = 1
     pictures: str = ""
+    picture: str = ""
     clock: str = ""
     stored: bytes | None = None
     mark: Mark | None = None
@@ -129,10 +138,14 @@ def tiles_of(
 
 
 def _at_their_frames(library: Library, tiles: Sequence[Tile]) -> list[Tile]:
-    """The tiles, each with the time of the frame that it shows."""
+    """The tiles, each with the time of the frame that it shows, and the name of a folder's picture."""
     shown = [tile.hit for tile in tiles]
     times = TrackBoxes.of(library).times((hit.video, hit.frame) for hit in shown if hit.frame is not None)
-    return [replace(tile, hit=_at_its_frame(tile.hit, times)) for tile in tiles]
+    hits = [_at_its_frame(hit, times) for hit in shown]
+    moments = [replace(hit, end_seconds=None) for hit in hits]
+    facts = HitFacts.of(library, moments)
+    named = ("".join(facts.names([moment])) for moment in moments)
+    return [replace(tile, hit=hit, picture=name) for tile, hit, name in zip(tiles, hits, named, strict=True)]
 
 
 def _at_its_frame(hit: Hit, times: Mapping[tuple[str, int], float]) -> Hit:
@@ -239,12 +252,22 @@ def _tile(
         len(group),
         start,
         end,
+        _stretches(group),
         " - ".join(facts.names(mine)),
-        facts.clock(mine),
-        None if stored is None else stored.jpeg,
-        None if why or thing is None or stored is None else Mark(*thing, picture_digest(stored.jpeg)),
-        why,
+        clock=facts.clock(mine),
+        stored=None if stored is None else stored.jpeg,
+        mark=None if why or thing is None or stored is None else Mark(*thing, picture_digest(stored.jpeg)),
+        unmarkable=why,
     )
+
+
+def _stretches(group: Sequence[Hit]) -> int:
+    """Into how many stretches the time of the rows falls; those of single frames leave no gaps."""
+    rows = sorted(group, key=lambda hit: hit.time_seconds)
+    ends = itertools.accumulate((row.last_seconds for row in rows), max)
+    behind = zip(rows[1:], ends, strict=False)
+    gaps = (row.time_seconds - end for row, end in behind if row.end_seconds is not None)
+    return 1 + sum(gap > _GAP_SECONDS for gap in gaps)
 
 
 def _bad_name(entity: str) -> str:
