@@ -45,6 +45,19 @@ def text_width(text: str, size: float, weight: int = 1) -> int:
     return int(cv2.getTextSize(drawable(text), _FONT, size, weight)[0][0])
 
 
+def ends(texts: Sequence[str], room: int, size: float, weight: int = 1) -> str:
+    """Texts within `room` pixels, joined by ' - '; if they are too long, the longest lose their beginnings.
+
+    The end of a path says most, and files of one folder mostly differ there.
+    """
+    for kept in range(max(map(len, texts), default=0), 0, -1):
+        cut = (text if len(text) <= kept else f"...{text[-kept:]}" for text in texts)
+        joined = " - ".join(cut)
+        if text_width(joined, size, weight) <= room:
+            return joined
+    return ""
+
+
 def drawable(text: str) -> str:
     """The text in letters that can be drawn: for others stand their code points, <5e9 e2 e8> for a word.
 

@@ -430,8 +430,9 @@ class Library(LibraryAlbum):
         return write_page(self, result, Path(out), entity=entity, most=most or MOST)
 
     def sheet(self, result: Result, out: File, *, most: int | None = None) -> Drawn:
-        """Draw hits of an answer as a contact sheet, default 24; if there are more, those that show the most.
+        """Draw hits of an answer as a contact sheet, default 24; if there are more, some of every track.
 
+        If there are more tracks: with ORDER BY the first ones, otherwise those with the best scores.
         The file's suffix sets the format. QueryError if the answer has no video and time, UsageError if the
         format cannot hold a picture of so many hits.
         """

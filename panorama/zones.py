@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from panorama.arguments import File, checked
 from panorama.cameras.listed_videos import names_of
 from panorama.commands import command, using
-from panorama.errors import PanoramaError, UsageError, VideoError, unknown
+from panorama.errors import PanoramaError, UsageError, unknown
 from panorama.folders import is_gone
 from panorama.json_text import parsed_json
 from panorama.lettering import draw_text, text_width
@@ -214,18 +214,17 @@ class Zones:
             The shapes drawn.
 
         Raises:
-            UsageError: the suffix is not an image format or its format cannot hold so large a frame, or `out`
-                is a video or one of the library's own files.
+            UsageError: the suffix is not an image format or its format cannot hold so large a frame, `out` is
+                a video or one of the library's own files, or no frame is shown at the time.
+            UnknownVideo: the library has no such video.
             LibraryWriteError: `out` cannot be written; the previous file stays.
         """
         check_picture(Path(out), set(self._videos().column("uri").to_pylist()))
         row = self._row(camera, video)
         shown = holding(tuple(self), row["camera"])
         with open_video(Path(row["uri"])) as reader:
-            times = reader.times().seconds
-            if not len(times):
-                raise VideoError(f"{row['uri']} has no frame that can be read")
-            picture = reader.frame_at(min(max(seconds, 0.0), float(times[-1]))).rgb().copy()
+            reader.check_time(seconds)
+            picture = reader.frame_at(seconds).rgb().copy()
         write_picture(draw_shapes(picture, shown), Path(out))
         return shown
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 import cv2
 import pytest
+from conftest import Ran
 from fakes import Thing, write_film
 
 import panorama
@@ -53,6 +55,45 @@ def test_a_row_is_shown_in_the_frame_that_it_names(library: panorama.Library, tm
     samples = "FROM detections WHERE video = 'yard/b.mp4' ORDER BY track_id, time LIMIT 4"
     bare, placed = (drawn(f"SELECT video, time, frame{more} {samples}") for more in (", track_id", ""))
     assert (bare[6:206] == placed[6:206]).all(), "no box, since that is of another frame"
+
+
+def test_the_box_of_a_stretch_is_drawn_in_its_own_frame_or_not_at_all(
+    library: panorama.Library, tmp_path: Path
+) -> None:
+    """The box of a moment's best view stood on empty ground, in the frame in which the moment begins."""
+
+    def drawn(columns: str) -> cv2.typing.MatLike:
+        answer = library.query(f"SELECT {columns} FROM moments WHERE entity = 'red'")
+        library.sheet(answer, tmp_path / "hits.png")
+        return cv2.imread(str(tmp_path / "hits.png"))
+
+    stretch, box = "video, start_time, end_time, entity", "x1, y1, x2, y2"
+    best, start = drawn(f"{stretch}, track_id"), drawn(stretch)
+    assert (drawn(f"{stretch}, track_id, {box}") == best).all()
+    assert (drawn(f"{stretch}, {box}") == start).all()  # no track says of which frame the box is
+    assert (start[6:206] != best[6:206]).any()
+
+
+def test_a_sheet_of_more_tracks_than_fit_shows_those_that_the_statement_puts_first(
+    library: panorama.Library, tmp_path: Path, run: Callable[..., Ran]
+) -> None:
+    """With the worst first it drew the best ones, and said nothing of it."""
+    red = "SELECT tracks WHERE entity = 'red' AND score >= 0"
+
+    def drawn(sql: str) -> tuple[cv2.typing.MatLike, str]:
+        chosen = library.sheet(library.query(sql), tmp_path / "hits.png", most=2).chosen
+        return cv2.imread(str(tmp_path / "hits.png")), chosen
+
+    for order in ("", " DESC"):
+        some, chosen = drawn(f"{red} ORDER BY score{order}")
+        assert (some == drawn(f"{red} ORDER BY score{order} LIMIT 2")[0]).all()
+        assert chosen == "of the first tracks in the answer"
+    unordered, chosen = drawn(f"FROM ({red} ORDER BY score)")
+    assert (unordered == drawn(f"FROM ({red} ORDER BY score DESC LIMIT 2) ORDER BY score")[0]).all()
+    best = "of the tracks with the best scores; with ORDER BY, of the first ones in the answer"
+    assert chosen == best and not drawn(f"{red} LIMIT 2")[1]
+    many = f"SELECT t.* REPLACE (track_id + 100 * i AS track_id) FROM ({red}) t, range(10) r(i)"
+    assert f"24 of 50 hits drawn in many.png\n  {best}\n" in run("query", many, "--sheet", "many.png").err
 
 
 def test_of_a_file_that_is_another_by_now_it_is_said(library: panorama.Library, tmp_path: Path) -> None:

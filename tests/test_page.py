@@ -8,18 +8,23 @@ import re
 import shlex
 import shutil
 import subprocess
+from dataclasses import replace
 
 import cv2
 import numpy as np
 import pytest
-from fakes import Thing, write_film
+from fakes import Thing, scene, write_film, write_picture
 from page_samples import RED, Page, picture
 
 import panorama
+from panorama.answering.calibration import SETTING as CALIBRATION
+from panorama.answering.calibration import measured_with
 from panorama.errors import EntityError, UsageError
 from panorama.lines import clock
 from panorama.page.frames import frames_on_page
 from panorama.page.tiles import Tile
+from panorama.query.matching.promises import SETTING as EVIDENCE
+from panorama.query.matching.promises import Evidence
 from panorama.shown import hit_frames
 from panorama.shown.hits import Hit
 
@@ -71,6 +76,55 @@ def test_rows_of_a_track_are_one_hit_shown_in_its_best_view(run, paged):
         assert tile.named("svg")[0].attributes["viewbox"] == "0 0 160 120" and frame.shape == (120, 160, 3)
         middle = frame[round(y + height / 2), round(x + width / 2)]  # BGR
         assert middle[2] > 150 > middle[0] and crop[..., 2].mean() > 150 > crop[..., 0].mean()
+
+
+@pytest.mark.parametrize("promise", ["WITH RECALL >= 0.5", "with recall >= 0.5 within 60 seconds"])
+def test_bands_are_those_of_the_accuracy_that_was_asked_for(run, paged, promise):
+    """Rows that a recall accepts stood on the page as uncertain or rejected, as without the recall."""
+    with panorama.open() as library:
+        key = measured_with(library.embedder)
+        strict = [replace(one, low=0.9, high=0.9999).as_dict() for one in library.calibrations]
+        library.put_setting(CALIBRATION + key, strict)
+        evidence = Evidence((0.3,) * 200, (0.1,) * 200, 200).as_dict()
+        library.put_setting(EVIDENCE + key, [evidence] * len(strict))
+    plain = run("query", "SELECT tracks, entity, band WHERE entity = 'red' AND score >= 0", "--json").json
+    asked = f"SELECT tracks, band WHERE entity = 'red' {promise}"
+    done = run("query", asked, "--json")
+    assert done.status == 0, done.err
+    told = done.json
+    assert {row["band"] for row in told} == {"accepted"}
+    assert [row["band"] for row in plain].count("accepted") < len(told) < len(plain)
+    for sql in (
+        f"SELECT tracks WHERE entity = 'red' {promise}",
+        f"SELECT video, track_id, start_time FROM ({asked})",
+    ):
+        page = paged(sql)
+        shown = {int(tile.attributes["data-number"]): tile.attributes for tile in page.tiles}
+        assert {number: one["data-band"] for number, one in shown.items()} == {
+            row["track_id"]: row["band"] for row in told
+        }
+        for row in told:
+            assert float(shown[row["track_id"]]["data-score"]) == pytest.approx(row["score"], abs=1e-5)
+        assert f"{len(told)} hits, {len(told)} accepted, in 2 videos" in page.text
+    # Of what is named beside it, nothing was promised, and nothing can be.
+    beside = f"SELECT tracks WHERE entity = 'red' {promise}"
+    beside += " UNION ALL SELECT tracks WHERE entity = 'green' AND score >= 0"
+    bands = {(tile.attributes["data-entity"], tile.attributes["data-band"]) for tile in paged(beside).tiles}
+    assert ("red", "accepted") in bands and ("green", "rejected") in bands
+
+
+def test_the_box_of_a_stretch_is_drawn_in_its_own_frame(paged):
+    """The box of a moment's best view was drawn into the frame in which the moment begins."""
+    stretch, box = "video, start_time, end_time, entity", "x1, y1, x2, y2"
+    best, bare, untracked = (
+        paged(f"SELECT {stretch}{more} FROM moments WHERE entity = 'red'")
+        for more in (", track_id", f", track_id, {box}", f", {box}")
+    )
+    assert len(best.tiles) == len(bare.tiles) == len(untracked.tiles) > 0
+    for there, here in zip(best.tiles, bare.tiles, strict=True):
+        assert here.named("img")[0].attributes == there.named("img")[0].attributes
+        assert here.of_class("over")[0].attributes == there.of_class("over")[0].attributes
+    assert not any(tile.named("svg") for tile in untracked.tiles)
 
 
 @pytest.mark.parametrize("near", [0, 3, 100])
@@ -367,6 +421,48 @@ def test_a_name_that_no_entity_can_have_is_refused_and_no_page_is_written(asked)
         with pytest.raises(EntityError, match="no line breaks or control characters"):
             library.page(result, asked / "own.html", entity="a\0b\nc")
     assert not (asked / "own.html").exists()
+
+
+def test_of_a_folder_it_is_said_which_picture_is_shown(run, asked, paged):
+    """The whole stretch was named, also where somebody listens to what a picture shows."""
+    for number in range(6):
+        write_picture(
+            asked / "v" / "trap" / f"IMG_{number}.png", scene(0, [Thing("red", 0, 1, left=20 + number)])
+        )
+    run("index", "v", "--model", "color-bands", "--fps", "10")
+    trap = "entity = 'red' AND video = 'trap'"
+    pictures = run("query", f"SELECT frames, picture WHERE {trap}", "--json").json
+    names = {row["frame"]: row["picture"] for row in pictures}
+    (row,) = run("query", f"SELECT moments WHERE {trap}", "--json").json
+    shown = names[row["frame"]]
+    (tile,) = paged(f"SELECT moments, band WHERE {trap}").tiles
+    assert tile.attributes["aria-label"] == f"red accepted at {shown}"
+    assert tile.named("img")[0].attributes["alt"] == f"red accepted at {shown}, trap"
+    assert [tag.text for tag in tile.of_class("when")] == [f"{names[0]} - {names[5]}"]
+    assert [tag.text for tag in tile.of_class("shown")] == [f"shown: {shown}"]
+    for number, one in enumerate(paged(f"SELECT crops WHERE {trap}").tiles):
+        (when,) = one.of_class("when")
+        assert when.text in one.attributes["aria-label"] and not one.of_class("shown"), number
+
+
+def test_of_a_stretch_it_is_said_when_the_frame_shown_is_and_of_several_how_many_they_are(paged):
+    """Two moments of one track looked like a single one, over the gap between them."""
+    track = (
+        "SELECT video, track_id, start_time FROM tracks WHERE video = 'yard/b.mp4' ORDER BY track_id LIMIT 1"
+    )
+    halves = "unnest([start_time, start_time + {}]) AS start_time"
+    asked = f"SELECT video, track_id, {halves} FROM ({track})"
+    both = f"SELECT *, start_time + 0.5 AS end_time FROM ({asked})"
+    for gap, told in (
+        (1.5, "between 0:01.0 and 0:03.0 in 2 stretches, 2 rows"),
+        (0.5, "0:01.0 to 0:02.0, 2 rows"),
+    ):
+        (tile,) = paged(both.format(gap)).tiles
+        assert tile.of_class("when")[0].text == told
+        (shown,) = tile.of_class("shown")
+        assert tile.attributes["aria-label"] == f"at {shown.text.removeprefix('shown: ')}"
+    (tile,) = paged(asked.format(1.5)).tiles
+    assert tile.of_class("when")[0].text == "0:01.0 to 0:02.5, 2 rows"
 
 
 def test_from_python_the_answer_is_given_and_the_entity_may_be(asked):

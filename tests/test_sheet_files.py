@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -14,9 +15,11 @@ from fakes import Thing, write_film
 from numpy.typing import NDArray
 
 from panorama.errors import LibraryWriteError, QueryError, UsageError
+from panorama.lettering import ends, text_width
 from panorama.picture_files import write_picture
 from panorama.shown.grid import TILE_HEIGHT, TILE_WIDTH, beside
 from panorama.shown.hit_clips import NAME_BYTES, _clip_name, _stretches, write_clips
+from panorama.shown.hit_facts import HitFacts, SeenPicture
 from panorama.shown.hits import Hit, hits_of
 from panorama.shown.sheet import choose, write_sheet
 
@@ -83,6 +86,40 @@ def test_a_long_name_leaves_the_band_and_score_readable_and_the_next_tile_alone(
     assert (accepted != rejected).any()
     short, long = (caption(tmp_path, name, "rejected", tile=1) for name in ("van", "W" * 60))
     np.testing.assert_array_equal(short, long)
+
+
+@pytest.mark.parametrize("end_seconds", [None, 0.4])
+def test_long_names_of_pictures_keep_their_ends_and_leave_the_next_tile_alone(tmp_path, end_seconds):
+    """The first and the last name of a stretch were written over the next caption and off the sheet."""
+    film = write_film(tmp_path / "a.mp4", [Thing("red", 0, 5)], frames=5)
+    first = Hit("a.mp4", 0.0, "red", None, None, end_seconds=end_seconds)
+    hits = [first, Hit("a.mp4", 0.8, "dog", None, None)]
+
+    def captions(*names: str) -> NDArray[np.uint8]:
+        seen = {("a.mp4", number): SeenPicture(name, None) for number, name in enumerate(names)}
+        sheet = tmp_path / "sheet.png"
+        write_sheet(hits, {"a.mp4": str(film)}, sheet, facts=HitFacts(pictures=seen))
+        return cv2.imread(str(sheet))[6 + TILE_HEIGHT :]
+
+    day = "north-gate-2024-05-01_12-33-21-" * (1 if end_seconds else 2)
+    shown = captions(f"{day}0001.jpg", f"{day}0002.jpg")
+    others = (captions(f"{day}0007.jpg", f"{day}0002.jpg"), captions(f"{day}0001.jpg", f"{day}0007.jpg"))
+    short = captions("1.jpg", "2.jpg")
+    tile = slice(6, 6 + TILE_WIDTH)
+    for other, is_shown in zip(others, (True, end_seconds is not None), strict=True):
+        assert (shown[:, tile] != other[:, tile]).any() == is_shown
+    beyond = slice(6 + TILE_WIDTH, None)
+    np.testing.assert_array_equal(shown[:, beyond], short[:, beyond])
+
+
+def test_names_that_are_too_long_lose_their_beginnings_alike() -> None:
+    names = ["2024-05-01_12-33-21_gate.jpg", "2024-05-01_12-44-55_gate.jpg"]
+    assert ends(names, 1000, 0.38) == " - ".join(names)
+    cut = ends(names, TILE_WIDTH - 8, 0.38)
+    found = re.fullmatch(r"\.\.\.(.*_12-33-21_gate\.jpg) - \.\.\.(.*_12-44-55_gate\.jpg)", cut)
+    assert found and len(found[1]) == len(found[2]) and text_width(cut, 0.38) <= TILE_WIDTH - 8
+    assert ends(["1.jpg", "x" * 90 + "2.jpg"], 200, 0.38).startswith("1.jpg - ...x")
+    assert (ends([], 100, 0.38), ends(["name"], 0, 0.38)) == ("", "")
 
 
 def test_a_line_end_in_a_name_is_drawn_as_an_escape(tmp_path):
@@ -159,6 +196,15 @@ def test_a_sheet_of_more_hits_than_fit_is_full_and_shows_every_track():
     seven = [hit for name in "abcdefg" for track in range(10) for hit in hits(name, track, 2)]
     named = [hit.entity for hit in choose(seven, 24)]
     assert len(named) == 24 and min(named.count(name) for name in "abcdefg") == 3
+
+
+def test_a_sheet_of_more_tracks_than_fit_shows_the_first_of_an_order_and_else_the_best():
+    """`ORDER BY score` for the worst drew the best of them, at the end of the answer."""
+    rising = [Hit("a.mp4", float(n), "red", n / 100, None, track_id=n) for n in range(100)]
+    assert choose(rising, 24, is_ordered=True) == rising[:24]
+    assert choose(rising, 24) == rising[-24:]
+    both = [replace(hit, entity=name) for hit in rising for name in ("red", "blue")]
+    assert choose(both, 24, is_ordered=True) == both[:24]
 
 
 @pytest.mark.parametrize("corner", [NAN, ENDLESS, 1e300, "left", None])

@@ -314,6 +314,23 @@ def test_long_names_stay_in_their_place(library):
     assert (crowded[:, -20:] == paper).all()
 
 
+def test_long_names_of_pictures_leave_the_badge_and_the_number_of_the_track(library):
+    """They were written through the badge and off the picture, and with them the number of the track."""
+    why = library.why("red", track_id=track(library, "red", "one.mp4"))
+    plain = draw_why(why)
+
+    def drawn(*ends: str, track_id: int = 7) -> np.ndarray:
+        names = tuple(f"north-gate-2024-05-01_12-33-21-garden-{end}.jpg" for end in ends)
+        return draw_why(replace(why, pictures=names, track_id=track_id))
+
+    shown = drawn("0001", "0002")
+    badge = np.s_[:60, plain.shape[1] - 300 :]
+    assert shown.shape == plain.shape and (shown[badge] == plain[badge]).all()
+    assert (shown[:, -20:] == plain[0, 0]).all() and (shown[90:] == plain[90:]).all()
+    for other in (drawn("0007", "0002"), drawn("0001", "0007"), drawn("0001", "0002", track_id=8)):
+        assert (shown != other).any()
+
+
 def test_what_a_panel_shows_is_told_beside_a_long_name(library):
     """Of a long name's title the beginning was cut off: nothing said which was the next best."""
     why = library.why("red", track_id=track(library, "red", "one.mp4"))

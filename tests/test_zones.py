@@ -294,6 +294,25 @@ def test_show_draws_the_shapes_of_the_camera(run: Any, indexed: Path) -> None:
     assert run("zones", "show", "--camera", "gate", "--out", "zones.xyz").status == 2
 
 
+def test_show_refuses_a_time_at_which_no_frame_is_shown(run: Any, indexed: Path) -> None:
+    """It drew the first or the last frame and said nothing; `register` and `why` refuse such times."""
+    show = ("zones", "show", "--video", "gate/a.mp4", "--out", "z.png")
+    for seconds in ("9999", "-5"):
+        done = run(*show, f"--at={seconds}")
+        assert done.status == 2 and f"gate/a.mp4 at 3.700 s, got {seconds}\n" in done.err
+    assert not Path("z.png").exists()
+    assert run(*show, "--at", "3.8").status == 0  # the last frame is still shown
+
+
+def test_show_takes_the_path_of_a_video_too(run: Any, indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`why` and `register` did."""
+    (indexed / "below").mkdir()
+    monkeypatch.chdir(indexed / "below")
+    library = ("--library", indexed / "panorama-library")
+    done = run("zones", "show", *library, "--video", "../gate/a.mp4", "--out", "z.png")
+    assert (done.status, done.err) == (0, "z.png: no shape\n")
+
+
 @pytest.mark.parametrize(
     "words", [("export", "shapes.json"), ("show", "--camera", "gate", "--out", "shapes.png")]
 )

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from panorama.album.cutting import Cuts, box_text, boxed, cut_box, cut_out
 from panorama.album.cutting import corners as box_corners
 from panorama.album.examples import embed_examples
@@ -181,14 +179,7 @@ def video_picture(video: Path, seconds: float, box: Box | None, segment: int | N
     if box is None:
         raise UsageError("an example from a video needs the entity's box in the frame: x1,y1,x2,y2")
     with open_video(video) as reader:
-        times = reader.times().seconds
-        # The last frame is shown for as long as others are, by moments as well; and players round times.
-        shown_seconds = max(0.5, float(np.median(np.diff(times)))) if len(times) > 1 else 0.5
-        if not len(times) or not 0 <= seconds <= times[-1] + shown_seconds:
-            end = f"{times[-1]:.3f}" if len(times) else "no frame"
-            raise UsageError(
-                f"the time is between 0 and the last frame of {video} at {end} s, got {seconds:g}"
-            )
+        reader.check_time(seconds)
         frame = reader.frame_at(seconds)
         whole = Picture(frame.rgb(), _named(reader, video, frame))
     told: tuple[str, ...] = ()

@@ -289,6 +289,8 @@ def _pictures(
         for line in report.warnings[len(pictures.warnings) :]:
             say(line)
         say(f"{report.drawn} of {counted(len(pictures.hits), 'hit')} drawn in {sheet}")
+        if report.chosen:
+            say(f"  {report.chosen}")
         for failure in report.failed:
             say(f"  not drawn: {failure}")
         for failure in report.without_frame:

@@ -247,8 +247,7 @@ def _remarks(result: Result, hits: int, tiles: Sequence[Tile]) -> list[str]:
 def _tile(number: int, tile: Tile, frame: Frame | NoFrame) -> str:
     """One hit as HTML: its pictures, its facts, and two buttons."""
     hit, mark = tile.hit, tile.mark
-    at = tile.pictures or clock(hit.time_seconds)
-    what = " ".join(part for part in (hit.entity, hit.band, "at", at) if part)
+    what = " ".join(part for part in (hit.entity, hit.band, "at", _shown_at(tile)) if part)
     data = {"entity": hit.entity, "band": hit.band}
     data |= {} if hit.score is None else {"score": f"{hit.score:.6f}"}
     if mark is not None:
@@ -259,7 +258,7 @@ def _tile(number: int, tile: Tile, frame: Frame | NoFrame) -> str:
     return (
         f'<li class="tile" id="hit-{number}" tabindex="-1" aria-label="{_text(what)}"{attributes}>'
         f'<div class="frame {hit.band if hit.band in BANDS else ""}">{_framed(frame, tile, what)}</div>'
-        f'<div class="facts">{stored}<div>{_facts(tile)}</div></div>{buttons}</li>'
+        f'<div class="facts">{stored}<div>{_facts(tile, frame)}</div></div>{buttons}</li>'
     )
 
 
@@ -277,22 +276,35 @@ def _framed(frame: Frame | NoFrame, tile: Tile, what: str) -> str:
     )
 
 
-def _facts(tile: Tile) -> str:
+def _shown_at(tile: Tile) -> str:
+    """Of when the frame is that a tile shows: the name of a folder's picture, or its time."""
+    return tile.picture or clock(tile.hit.time_seconds)
+
+
+def _when(tile: Tile) -> str:
+    """Of when the rows of a tile are: the names of the first and the last picture, or times."""
+    several = f" in {tile.stretches} stretches" if tile.stretches > 1 else ""
+    if tile.pictures or tile.end_seconds <= tile.start_seconds:
+        return (tile.pictures or clock(tile.hit.time_seconds)) + several
+    start, end = clock(tile.start_seconds), clock(tile.end_seconds)
+    return f"between {start} and {end}{several}" if several else f"{start} to {end}"
+
+
+def _facts(tile: Tile, frame: Frame | NoFrame) -> str:
     hit, copies = tile.hit, tile.videos[1:]
     band = f'<span class="band {hit.band}">{_text(hit.band)}</span>' if hit.band in BANDS else _text(hit.band)
     sure = [f"score {hit.score:.2f}"] if hit.score is not None else []
     sure += [f"similarity {hit.similarity:.2f}"] if hit.similarity is not None else []
-    when = tile.pictures or clock(hit.time_seconds)
-    if tile.end_seconds > tile.start_seconds and not tile.pictures:
-        when = f"{clock(tile.start_seconds)} to {clock(tile.end_seconds)}"
-    if tile.rows > 1:
-        when += f", {tile.rows} rows"
+    when, shown = _when(tile), _shown_at(tile)
+    rows = f", {tile.rows} rows" if tile.rows > 1 else ""
     lines = {
         "who": _text(hit.entity or "not named"),
         "sure": f'{band} <span class="score">{_text(", ".join(sure))}</span>',
         "where": _text(hit.video + (f", also {', '.join(copies)}" if copies else "")),
-        "when": _text(when),
+        "when": _text(when + rows),
     }
+    if when != shown and isinstance(frame, Frame):
+        lines["shown"] = _text(f"shown: {shown}")
     if tile.clock:
         lines["when clock"] = tile.clock
     if hit.thing():

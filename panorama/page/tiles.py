@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +12,9 @@ import pyarrow as pa
 
 from panorama.album.seen_pictures import crops_taken, picture_digest
 from panorama.cameras.listed_videos import unshowable
-from panorama.errors import EntityError
+from panorama.errors import AccuracyError, EntityError
 from panorama.query.result.result import Result
-from panorama.query.text.tokens import texts_in
+from panorama.query.text.tokens import promises_in, texts_in
 from panorama.shown.hit_facts import HitFacts
 from panorama.shown.hits import Hit, hits_of, sifted
 from panorama.shown.track_boxes import TrackBoxes
@@ -27,6 +29,8 @@ _DECIDED = """
 SELECT tracks, entity, score, band
 WHERE entity IN ({names}) AND score >= 0 AND track_id IN ({tracks})
 """
+_PROMISED = "SELECT tracks, entity, score, band WHERE entity = ? AND track_id IN ({tracks}) {promise}"
+"""A promise takes no condition on score: it returns what it accepts."""
 
 _NO_TRACK = (
     "The row names no track, so it cannot be marked; the rows of SELECT frames, moments, tracks and crops do."
@@ -34,6 +38,9 @@ _NO_TRACK = (
 _NO_CROP = "No stored picture of this track is left, so it cannot be an example."
 _NO_NAME = "No entity can have this name, so the hit cannot be marked."
 
+
+_GAP_SECONDS = 0.01
+"""Stretches that are less apart follow each other: times are sums of fractions."""
 
 _Thing = tuple[str, int]
 """What rows are about: 'track' or 'crop', and its id."""
@@ -71,7 +78,10 @@ class Tile:
         videos: of all its rows, that of `hit` first: videos with the same content share their tracks.
         rows: number of rows of the answer that it stands for.
         start_seconds, end_seconds: from the start of the first of them to the end of the last.
+        stretches: number of stretches of time, apart from each other, that the rows tell of; 1 if they tell
+            of single frames.
         pictures: of a folder, the names of the first and the last one at these times; '' for films.
+        picture: of a folder, the name of the one that is shown; '' for films.
         clock: these two times on the camera's clock; '' if unknown.
         stored: the picture that a mark registers, as JPEG; None if there is none.
         mark: None if a mark cannot be registered; `unmarkable` says why.
@@ -82,7 +92,9 @@ class Tile:
     rows: int
     start_seconds: float
     end_seconds: float
+    stretches: int = 1
     pictures: str = ""
+    picture: str = ""
     clock: str = ""
     stored: bytes | None = None
     mark: Mark | None = None
@@ -117,7 +129,7 @@ def tiles_of(
     shown = groups[:most]
     every = [hit for group in shown for hit in group]
     crops = _crops(library, every)
-    decided = _decided(library, every, album)
+    decided = _decided(library, every, album, promises_in(result.sql))
     facts = HitFacts.of(library, every)
     copies = {video for group in shown if len(names := _videos(group)) > 1 for video in names}
     lost = unshowable(copies, videos)
@@ -126,10 +138,14 @@ def tiles_of(
 
 
 def _at_their_frames(library: Library, tiles: Sequence[Tile]) -> list[Tile]:
-    """The tiles, each with the time of the frame that it shows."""
+    """The tiles, each with the time of the frame that it shows, and the name of a folder's picture."""
     shown = [tile.hit for tile in tiles]
     times = TrackBoxes.of(library).times((hit.video, hit.frame) for hit in shown if hit.frame is not None)
-    return [replace(tile, hit=_at_its_frame(tile.hit, times)) for tile in tiles]
+    hits = [_at_its_frame(hit, times) for hit in shown]
+    moments = [replace(hit, end_seconds=None) for hit in hits]
+    facts = HitFacts.of(library, moments)
+    named = ("".join(facts.names([moment])) for moment in moments)
+    return [replace(tile, hit=hit, picture=name) for tile, hit, name in zip(tiles, hits, named, strict=True)]
 
 
 def _at_its_frame(hit: Hit, times: Mapping[tuple[str, int], float]) -> Hit:
@@ -186,15 +202,25 @@ def _crops(library: Library, hits: Sequence[Hit]) -> dict[_Thing, _Stored]:
 
 
 def _decided(
-    library: Library, hits: Sequence[Hit], album: set[str]
+    library: Library, hits: Sequence[Hit], album: set[str], promises: Sequence[str]
 ) -> dict[tuple[str, int], tuple[float, str]]:
-    """Score and band of each entity and track, as the library decides, even if the rows do not have them."""
+    """Score and band of each entity and track, as the library decides, even if the rows do not have them.
+
+    Args:
+        promises: the accuracies that the answer keeps, which move the bands; see `promises_in`.
+    """
     names = sorted(album.intersection(hit.entity for hit in hits))
     tracks = sorted({hit.track_id for hit in hits if hit.track_id is not None})
     if not names or not tracks:
         return {}
-    sql = _DECIDED.format(names=", ".join("?" * len(names)), tracks=", ".join("?" * len(tracks)))
+    marks = ", ".join("?" * len(tracks))
+    sql = _DECIDED.format(names=", ".join("?" * len(names)), tracks=marks)
     rows = library.query(sql, [*names, *tracks]).arrow().to_pylist()
+    for promise in promises:
+        sql = _PROMISED.format(tracks=marks, promise=promise)
+        for name in names:
+            with suppress(AccuracyError):  # the statement names this one elsewhere, without the promise
+                rows += library.query(sql, [name, *tracks]).arrow().to_pylist()
     return {(row["entity"], row["track_id"]): (row["score"], row["band"]) for row in rows}
 
 
@@ -226,12 +252,22 @@ def _tile(
         len(group),
         start,
         end,
-        facts.names(mine),
-        facts.clock(mine),
-        None if stored is None else stored.jpeg,
-        None if why or thing is None or stored is None else Mark(*thing, picture_digest(stored.jpeg)),
-        why,
+        _stretches(group),
+        " - ".join(facts.names(mine)),
+        clock=facts.clock(mine),
+        stored=None if stored is None else stored.jpeg,
+        mark=None if why or thing is None or stored is None else Mark(*thing, picture_digest(stored.jpeg)),
+        unmarkable=why,
     )
+
+
+def _stretches(group: Sequence[Hit]) -> int:
+    """Into how many stretches the time of the rows falls; those of single frames leave no gaps."""
+    rows = sorted(group, key=lambda hit: hit.time_seconds)
+    ends = itertools.accumulate((row.last_seconds for row in rows), max)
+    behind = zip(rows[1:], ends, strict=False)
+    gaps = (row.time_seconds - end for row, end in behind if row.end_seconds is not None)
+    return 1 + sum(gap > _GAP_SECONDS for gap in gaps)
 
 
 def _bad_name(entity: str) -> str:

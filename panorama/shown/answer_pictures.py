@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from panorama.album.seen_pictures import crops_taken
 from panorama.cameras.listed_videos import replaced_remarks
 from panorama.query.result.result import Result
+from panorama.query.text.tokens import is_ordered
 from panorama.shown.hit_clips import write_clips
 from panorama.shown.hit_facts import HitFacts
 from panorama.shown.hits import Drawn, Hit, hits_of
@@ -38,6 +39,7 @@ class AnswerPictures:
     _tracks: TrackBoxes
     _facts: HitFacts
     _library: Library
+    _is_ordered: bool
 
     @classmethod
     def of(cls, library: Library, result: Result) -> AnswerPictures:
@@ -51,12 +53,13 @@ class AnswerPictures:
         rows = videos.to_pylist()
         paths = {row["video"]: row["uri"] for row in rows}
         changed = replaced_remarks({hit.video for hit in hits}, videos)
-        return cls(hits, changed, paths, TrackBoxes.of(library), HitFacts.of(library, hits), library)
+        tracks, facts = TrackBoxes.of(library), HitFacts.of(library, hits)
+        return cls(hits, changed, paths, tracks, facts, library, is_ordered(result.sql))
 
     def sheet(self, out: Path, most: int | None = None) -> Drawn:
         """Write a contact sheet; see `panorama.shown.sheet.write_sheet`."""
-        made = write_sheet(self.hits, self._paths, out, most or MOST, self._tracks, self._facts, self._stored)
-        return self._told(made)
+        limit, known = most or MOST, (self._tracks, self._facts, self._stored)
+        return self._told(write_sheet(self.hits, self._paths, out, limit, *known, self._is_ordered))
 
     def _stored(self, hit: Hit) -> NDArray[np.uint8] | None:
         """The stored crop of a hit, or the best one of its track; None if there is none."""

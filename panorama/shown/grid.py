@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.lettering import draw_text, text_width
+from panorama.lettering import draw_text, ends, text_width
 from panorama.picture_files import MOST_SIDE, check_size
 from panorama.shown.track_boxes import Box
 
@@ -31,15 +31,23 @@ class Line:
     Attributes:
         name, facts, end_share: see `beside`.
         right: text at the right end, for which the others leave room.
+        files: names of files instead of all that; see `panorama.lettering.ends`.
     """
 
-    name: str
+    name: str = ""
     facts: str = ""
     end_share: float = 1.0
     right: str = ""
+    files: Sequence[str] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.name or self.facts or self.right)
+        return bool(self.name or self.facts or self.right or self.files)
+
+    def within(self, room: int, size: float) -> str:
+        """All but what stands at its right end, shortened to `room` pixels."""
+        if self.files:
+            return ends(self.files, room, size)
+        return beside(self.name, self.facts, room, size, self.end_share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +105,8 @@ def check_fits(out: Path, captions: Sequence[Sequence[Line]], what: str) -> None
 
 
 def _cell_height(captions: Sequence[Sequence[Line]]) -> int:
-    """Height of a tile with its caption, which has two lines, or three if any of them has something there."""
-    lines = 3 if any(any(caption[2:]) for caption in captions) else 2
+    """Height of a tile with its caption: two lines, or more if any of them has something there."""
+    lines = max([2, *(at for caption in captions for at, line in enumerate(caption, 1) if line)])
     return TILE_HEIGHT + lines * LINE_HEIGHT + 4
 
 
@@ -116,11 +124,13 @@ def _caption(sheet: NDArray[np.uint8], lines: Sequence[Line], x: int, y: int) ->
             width = text_width(line.right, 0.38)
             draw_text(sheet, line.right, (x + 4 + room - width, base), 0.38, _DIM)
             room -= width + 8
-        draw_text(sheet, beside(line.name, line.facts, room, size, line.end_share), (x + 4, base), size, ink)
+        draw_text(sheet, line.within(room, size), (x + 4, base), size, ink)
 
 
 def beside(name: str, facts: str, room: int, size: float, end_share: float = 1 / 3) -> str:
     """A name and facts about it within `room` pixels: the name is shortened, the facts stay.
+
+    If the facts alone are too long, they lose their beginning.
 
     Args:
         size: of the letters, as in `draw_text`.
@@ -133,4 +143,4 @@ def beside(name: str, facts: str, room: int, size: float, end_share: float = 1 /
         text = "  ".join(part for part in (cut, facts) if part)
         if text_width(text, size) <= room:
             return text
-    return facts
+    return ends([facts], room, size)

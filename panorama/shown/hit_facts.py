@@ -68,14 +68,17 @@ class HitFacts:
         has_end = last > first or hits[0].end_seconds is not None
         return _span(start + timedelta(seconds=first), start + timedelta(seconds=last), has_end)
 
-    def names(self, hits: Sequence[Hit]) -> str:
-        """The names of the first and the last picture of hits of one video; '' for films."""
-        return " - ".join(dict.fromkeys(picture.name for picture in self._pictures(hits)))
+    def names(self, hits: Sequence[Hit]) -> tuple[str, ...]:
+        """The names of the first and the last picture of hits of one video, one if it is the same.
+
+        None for films.
+        """
+        return tuple(dict.fromkeys(picture.name for picture in self._pictures(hits)))
 
     def place(self, hit: Hit) -> str:
         """Where in its video a hit is: the names of its first and last picture; for films, seconds."""
         end = "" if hit.end_seconds is None else f" - {clock(hit.end_seconds)}"
-        return self.names([hit]) or f"{clock(hit.time_seconds)}{end}"
+        return " - ".join(self.names([hit])) or f"{clock(hit.time_seconds)}{end}"
 
     def _pictures(self, hits: Sequence[Hit]) -> list[SeenPicture]:
         """The first and the last picture of hits; none for films."""

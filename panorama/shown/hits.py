@@ -81,6 +81,9 @@ class Hit:
 def hits_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[Hit]:
     """The places that result rows name; they need a video and a time or start_time.
 
+    A box is of one frame. A row that tells of a stretch (start_time) and not of which frame has none: it may
+    be anywhere in the stretch.
+
     Raises:
         QueryError: the result has no such columns, or a value in them is not a number of seconds.
     """
@@ -92,16 +95,17 @@ def hits_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[H
         )
     hits = []
     for row in rows:
+        frame = _count(row, "frame")
         hits.append(
             Hit(
                 str(row["video"]),
                 _seconds(row, start, math.nan),
                 str(row.get("entity") or ""),
                 _number(row, "score"),
-                _box(row),
+                None if start == "start_time" and frame is None else _box(row),
                 _seconds(row, "end_time", None),
                 _count(row, "track_id"),
-                _count(row, "frame"),
+                frame,
                 _number(row, "similarity"),
                 str(row.get("band") or ""),
                 _count(row, "crop_id"),
@@ -163,6 +167,7 @@ class Drawn:
         warnings: remarks: videos whose files are no longer what was indexed, and names that the sheet's font
             lacks letters for.
         without_frame: why some hits are shown by a stored picture instead of their frame.
+        chosen: which tracks a sheet shows, if the hits have more than it has tiles; '' if it shows all.
     """
 
     drawn: int = 0
@@ -170,3 +175,4 @@ class Drawn:
     warnings: tuple[str, ...] = ()
     without_frame: list[str] = field(default_factory=list)
     unread: int = 0
+    chosen: str = ""

@@ -23,19 +23,20 @@ MOST = 24
 """Default number of tiles on a sheet."""
 
 
-def choose(hits: Sequence[Hit], limit: int) -> list[Hit]:
+def choose(hits: Sequence[Hit], limit: int, is_ordered: bool = False) -> list[Hit]:
     """All hits, or the `limit` most informative ones, in their order.
 
-    If there are more, the middle of every track comes first, those with the best scores before others. Each
-    entity gets an equal share; what it does not use goes to the others, and in the end to other parts of the
-    tracks.
+    If there are more, the middle of every track comes first. Each entity gets an equal share; what it does
+    not use goes to the others, and in the end to other parts of the tracks.
+
+    Args:
+        is_ordered: the tracks come in the order of the hits; otherwise those with the best scores come first.
     """
     if len(hits) <= limit:
         return list(hits)
-    groups: dict[tuple[str, str, int | None], list[int]] = defaultdict(list)
-    for number, hit in enumerate(hits):
-        groups[hit.entity, hit.video, hit.track_id].append(number)
-    ranked = sorted(groups.values(), key=lambda g: -max(hits[n].score or 0.0 for n in g))
+    ranked = _tracks(hits)
+    if not is_ordered:
+        ranked.sort(key=lambda group: -max(hits[n].score or 0.0 for n in group))
     # Go in rounds, first the middle of every track, then other parts: no track twice before each was once.
     chosen = dict.fromkeys(
         group[int(share * (len(group) - 1))] for share in (0.5, 0.15, 0.85, 0.3, 0.7) for group in ranked
@@ -50,6 +51,24 @@ def choose(hits: Sequence[Hit], limit: int) -> list[Hit]:
     return [hits[n] for n in sorted(kept)]
 
 
+def _tracks(hits: Sequence[Hit]) -> list[list[int]]:
+    """The numbers of the hits of each track and entity, in the order of the first."""
+    groups: dict[tuple[str, str, int | None], list[int]] = defaultdict(list)
+    for number, hit in enumerate(hits):
+        groups[hit.entity, hit.video, hit.track_id].append(number)
+    return list(groups.values())
+
+
+def _choice(hits: Sequence[Hit], limit: int, is_ordered: bool) -> str:
+    """Which tracks `choose` takes, for users; '' if it takes some of each."""
+    if len(_tracks(hits)) <= limit:
+        return ""
+    each = " of each entity" if len({hit.entity for hit in hits}) > 1 else ""
+    if is_ordered or all(hit.score is None for hit in hits):
+        return f"of the first tracks{each} in the answer"
+    return f"of the tracks{each} with the best scores; with ORDER BY, of the first ones in the answer"
+
+
 def write_sheet(
     hits: Sequence[Hit],
     paths: Mapping[str, str],
@@ -58,6 +77,7 @@ def write_sheet(
     tracks: TrackBoxes | None = None,
     facts: HitFacts | None = None,
     stored: Callable[[Hit], NDArray[np.uint8] | None] = lambda hit: None,
+    is_ordered: bool = False,
 ) -> Drawn:
     """Write a picture of the hits, in their order, each in its frame with its box, four in a row.
 
@@ -69,6 +89,7 @@ def write_sheet(
             timestamps that identify frames in damaged files; None to do without.
         facts: what the library knows of the times of the hits; None to do without.
         stored: returns the stored picture of a hit whose frame cannot be read.
+        is_ordered: whether somebody asked for the order of the hits; see `choose`.
 
     Raises:
         UsageError: the suffix is not that of a picture format, or of one that cannot hold a sheet of so many
@@ -78,7 +99,8 @@ def write_sheet(
     check_picture(out, set(paths.values()))
     report = Drawn()
     timed, report.failed = sifted(hits, Hit.untimed)
-    shown = _boxed(choose(timed, limit), tracks)
+    report.chosen = _choice(timed, limit, is_ordered)
+    shown = _boxed(choose(timed, limit, is_ordered), tracks)
     facts = facts or HitFacts()
     captions = [_lines(hit, facts) for hit in shown]
     check_fits(out, captions, "hits")  # before any frame is read
@@ -122,9 +144,12 @@ def _pictures(
 
 def _lines(hit: Hit, facts: HitFacts) -> tuple[Line, ...]:
     """The caption of a hit; its id is what `register --track` and `--crop` take."""
+    names = facts.names([hit])
+    # Two names of pictures leave no room for that of their folder.
+    place = (Line(hit.video), Line(files=names)) if len(names) > 1 else (Line(hit.video, facts.place(hit)),)
     return (
         Line(hit.entity, hit.sure(), 1 / 3),
-        Line(hit.video, facts.place(hit)),
+        *place,
         Line("", facts.clock([hit]), right=hit.thing()),
     )
 

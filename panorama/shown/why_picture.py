@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from panorama.lettering import draw_text, lettering_remarks, text_width
+from panorama.lettering import draw_text, ends, lettering_remarks, text_width
 from panorama.picture_files import check_picture, write_picture
 from panorama.shown.why import Likeness, Step, Why
 
@@ -24,7 +24,6 @@ _BANDS: dict[str | None, Color] = {
 _RIVAL = (110, 170, 255)
 _MARGIN, _SIDE, _LINE, _BAR_ROW = 24, 264, 19, 44
 _TITLE, _TEXT, _SMALL = 0.8, 0.5, 0.45
-_ELLIPSIS = "..."
 _LEGEND = "line: score of this track, ring: of the next best entity"
 
 
@@ -125,14 +124,20 @@ def _header(canvas: Rgb, why: Why) -> None:
     left = canvas.shape[1] - _MARGIN - badge_width - 28
     cv2.rectangle(canvas, (left, 18), (canvas.shape[1] - _MARGIN, 56), _BANDS[why.band], -1, cv2.LINE_AA)
     draw_text(canvas, badge, (left + 14, 46), _TITLE, _PAPER, 2)
-    draw_text(canvas, _fitted(why.entity, left - 2 * _MARGIN, _TITLE, 2), (_MARGIN, 42), _TITLE, _INK, 2)
-    span = f"{why.span}, track {why.track_id}"
-    room = left - 2 * _MARGIN - text_width(f"   {span}", _TEXT)
-    draw_text(canvas, f"{_fitted(why.video, room, _TEXT)}   {span}", (_MARGIN, 66), _TEXT, _DIM)
+    room = left - 2 * _MARGIN
+    draw_text(canvas, ends([why.entity], room, _TITLE, 2), (_MARGIN, 42), _TITLE, _INK, 2)
+    span, track = tuple(dict.fromkeys(why.pictures)) or (why.span,), f", track {why.track_id}"
+    told = f"{why.video}   {why.span}{track}"
+    if text_width(told, _TEXT) <= room:
+        draw_text(canvas, told, (_MARGIN, 66), _TEXT, _DIM)
+        return
+    draw_text(canvas, ends([why.video], room, _TEXT), (_MARGIN, 61), _TEXT, _DIM)
+    room = canvas.shape[1] - 2 * _MARGIN - text_width(track, _TEXT)
+    draw_text(canvas, f"{ends(span, room, _TEXT)}{track}", (_MARGIN, 79), _TEXT, _DIM)
 
 
 def _draw_panel(canvas: Rgb, panel: _Panel, x: int, y: int) -> None:
-    name = _fitted(panel.name, _SIDE - text_width(panel.title, _TEXT), _TEXT)
+    name = ends([panel.name], _SIDE - text_width(panel.title, _TEXT), _TEXT)
     draw_text(canvas, panel.title + name, (x, y), _TEXT, _INK)
     top = y + 10
     cv2.rectangle(canvas, (x, top), (x + _SIDE - 1, top + _SIDE - 1), _PANEL, -1)
@@ -151,7 +156,7 @@ def _draw_panel(canvas: Rgb, panel: _Panel, x: int, y: int) -> None:
     cv2.rectangle(canvas, (x, top), (x + _SIDE - 1, top + _SIDE - 1), panel.border, 3)
     for i, line in enumerate(panel.lines):
         color = _INK if i == 0 else _DIM
-        draw_text(canvas, _fitted(line, _SIDE, _SMALL), (x, top + _SIDE + (i + 1) * _LINE + 3), _SMALL, color)
+        draw_text(canvas, ends([line], _SIDE, _SMALL), (x, top + _SIDE + (i + 1) * _LINE + 3), _SMALL, color)
 
 
 def _bar(canvas: Rgb, step: Step, y: int, runner_up: Likeness | None) -> None:
@@ -185,15 +190,6 @@ def _borders(canvas: Rgb, values: list[float], at: Callable[[float], int], y: in
         free = x + text_width(text, _SMALL) + 6
 
 
-def _fitted(text: str, room: int, scale: float, weight: int = 1) -> str:
-    """The text; if too long, its beginning is cut off: the end of a path says most."""
-    if text_width(text, scale, weight) <= room:
-        return text
-    while text and text_width(_ELLIPSIS + text, scale, weight) > room:
-        text = text[1:]
-    return _ELLIPSIS + text
-
-
 def _wrapped(text: str, room: int) -> list[str]:
     lines = [""]
     for word in text.split():
@@ -202,4 +198,4 @@ def _wrapped(text: str, room: int) -> list[str]:
             lines.append(word)
         else:
             lines[-1] = longer
-    return [_fitted(line, room, _TEXT) for line in lines]
+    return [ends([line], room, _TEXT) for line in lines]

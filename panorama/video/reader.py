@@ -339,6 +339,21 @@ class VideoReader(ABC):
                 return found
         raise VideoError(f"{self.info.path}: no frame can be decoded at {seconds} s")
 
+    def check_time(self, seconds: float) -> None:
+        """Check that a frame is shown at a time, for users who name one.
+
+        Raises:
+            UsageError: it is before the first frame, or after the last one has been shown.
+        """
+        times = self.times().seconds
+        # The last frame is shown for as long as others are, by moments as well; and players round times.
+        shown_seconds = max(0.5, float(np.median(np.diff(times)))) if len(times) > 1 else 0.5
+        if not len(times) or not 0 <= seconds <= times[-1] + shown_seconds:
+            end = f"{times[-1]:.3f}" if len(times) else "no frame"
+            raise UsageError(
+                f"the time is between 0 and the last frame of {self.info.path} at {end} s, got {seconds:g}"
+            )
+
     def check_reached(self) -> None:
         """Check that no pass met an error of the drive; call it before taking what was read as complete.
 

@@ -97,6 +97,30 @@ def words_of_explain(tokens: list[Token]) -> int:
     return 1 + (words[1:] == ["ANALYZE"]) if words[:1] == ["EXPLAIN"] else 0
 
 
+def is_ordered(sql: str) -> bool:
+    """Whether a statement says with ORDER BY in which order its rows come; raises as `tokenize` does."""
+    depth = 0
+    for token in tokenize(sql):
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if depth == 0 and token.token_type == TokenType.ORDER_BY:
+            return True
+    return False
+
+
+def promises_in(sql: str) -> list[str]:
+    """The accuracies that a statement asks for, each once, as 'WITH RECALL >= 0.9'.
+
+    Raises as `tokenize` does.
+    """
+    tokens = tokenize(sql)
+    found = []
+    for i, (word, kind, compared, number) in enumerate(zip(*(tokens[n:] for n in range(4)), strict=False)):
+        is_promise = word.token_type == TokenType.WITH and kind.text.upper() in ("PRECISION", "RECALL")
+        if is_promise and compared.token_type == TokenType.GTE and number.token_type == TokenType.NUMBER:
+            found.append(" ".join(token.text for token in tokens[i : i + 4]))
+    return list(dict.fromkeys(found))
+
+
 def texts_in(sql: str) -> list[str]:
     """The quoted texts of a statement, in order; raises as `tokenize` does."""
     return [token.text for token in tokenize(sql) if token.token_type == TokenType.STRING]
