@@ -17,6 +17,9 @@ from pathlib import Path
 _NO_SUCH = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
 """Errors that mean that no file has the name, or none can have it."""
 
+STAMP_SECONDS = 2.0
+"""How far a time of change may lie before the change: FAT stores every second one."""
+
 IMAGE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff"}
     | {".ppm", ".pgm", ".jp2", ".avif", ".heic", ".heif", ".hif"}
@@ -76,12 +79,18 @@ def _is_image(name: str) -> bool:
     return not name.startswith(".") and os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES  # noqa: PTH122
 
 
-def has_moved(path: Path) -> bool:
+def has_moved(path: Path, since_unix: float) -> bool:
     """Whether a video that is found elsewhere was moved away from here; else it was copied.
 
-    A folder in which nothing is left may be where a disk is mounted at other times.
+    A folder in which nothing is left may be where a disk is mounted at other times. Then nothing was taken
+    out of the folder itself, so its time of change is that of before.
+
+    Args:
+        since_unix: when the video was indexed, and lay here.
     """
-    return video_is_gone(path) and not emptied_folders([str(path)])
+    return video_is_gone(path) and not any(
+        Path(folder).stat().st_mtime < since_unix - STAMP_SECONDS for folder in emptied_folders([str(path)])
+    )
 
 
 def emptied_folders(uris: Iterable[str]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from panorama.arguments import File, checked
 from panorama.cameras.listed_videos import names_of
 from panorama.commands import command, using
 from panorama.errors import PanoramaError, UsageError, unknown
-from panorama.folders import is_gone
+from panorama.folders import video_is_gone
 from panorama.json_text import parsed_json
 from panorama.lettering import draw_text, text_width
 from panorama.picture_files import check_picture, write_picture
@@ -244,7 +244,7 @@ class Zones:
             cameras = ", ".join(repr(name) for name in self.cameras())
             raise UsageError(f"say which camera to show with --camera; there are {cameras}")
         # Prefer a video whose file still exists.
-        return dict(next((row for row in chosen if not is_gone(Path(row["uri"]))), chosen[0]))
+        return dict(next((row for row in chosen if not video_is_gone(Path(row["uri"]))), chosen[0]))
 
     def cameras(self) -> list[str]:
         """The cameras of the library's videos, sorted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -75,7 +76,6 @@ def test_of_copies_that_are_gone_the_one_of_that_name_was_moved(store, tmp_path)
         index(store, path.name, content="c", root=str(path.parent))
     for path in copies:
         path.unlink()
-        (path.parent / "other.mp4").touch()
     store.attach_video(video_row("2.mp4", "c", str(tmp_path / "z")), "s")
     assert store.known_files().keys() == {str(copies[0]), str(tmp_path / "z" / "2.mp4")}
 
@@ -92,9 +92,23 @@ def test_a_copy_of_what_lies_on_a_disk_that_is_not_mounted_is_a_video_of_its_own
     index(store, "gate/north", content="c", root=str(tmp_path / "disk"))
     (tmp_path / "disk").rename(tmp_path / "away")
     (tmp_path / "disk").mkdir()
+    os.utime(
+        tmp_path / "disk", (1e9, 1e9)
+    )  # the folder that the disk was mounted at is older than its videos
     copy = video_row("evidence", "c", str(tmp_path))
     assert store.moved_from(copy) is None and store.attach_video(copy, "s") == "evidence"
     assert names(store).keys() == {"gate/north", "evidence"}
+
+
+def test_the_last_file_that_was_moved_out_of_a_folder_keeps_its_row(store, tmp_path):
+    """Its folder is empty, but was not before: it is no disk that is not mounted."""
+    (tmp_path / "inbox").mkdir()
+    (tmp_path / "inbox" / "a.mp4").touch()
+    os.utime(tmp_path / "inbox", (1e9, 1e9))
+    index(store, "a.mp4", content="c", root=str(tmp_path / "inbox"))
+    (tmp_path / "inbox" / "a.mp4").unlink()
+    moved = video_row("kept.mp4", "c", str(tmp_path))
+    assert store.moved_from(moved) == "a.mp4" and store.attach_video(moved, "s") == "kept.mp4"
 
 
 def test_pictures_that_were_moved_out_of_a_folder_in_which_others_are_left_keep_their_row(store, tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -83,6 +83,7 @@ class KnownFile:
 
     Attributes:
         settings_hash: of the settings that it was indexed with.
+        indexed_at_unix: when it was stored.
         is_older: whether an earlier version indexed it that stored less per video (no `ends`).
         names_pictures: whether the names of a folder's pictures are stored; always False for a film.
     """
@@ -95,6 +96,7 @@ class KnownFile:
     settings_hash: str
     decode_note: str | None = None
     content_sample: str | None = None
+    indexed_at_unix: float = field(default=0.0, compare=False)
     is_older: bool = False
     names_pictures: bool = False
 
@@ -105,7 +107,7 @@ class KnownFile:
 
 _ALL_KNOWN = """
 SELECT v.name, v.size, v.mtime_ns, v.content_hash, v.segment_id, s.settings_hash, v.decode_note,
-       v.content_sample, s.ends IS NULL,
+       v.content_sample, v.indexed_at, s.ends IS NULL,
        EXISTS (SELECT 1 FROM file_segments fs JOIN files f ON f.file_id = fs.file_id
                WHERE fs.segment_id = s.segment_id AND f.table_name = 'pictures'),
        v.uri
@@ -124,7 +126,9 @@ _SEGMENT_TIMES = """
 SELECT start_time_unix, time_zone, time_from, picture_offsets, segment_id FROM videos
 WHERE segment_id = :segment ORDER BY video_id LIMIT 1
 """
-_SAME_CONTENT = "SELECT video_id, name, uri FROM videos WHERE content_hash = :content_hash ORDER BY video_id"
+_SAME_CONTENT = (
+    "SELECT video_id, name, uri, indexed_at FROM videos WHERE content_hash = :content_hash ORDER BY video_id"
+)
 _NAME_TAKEN = "SELECT 1 FROM videos WHERE name = :name AND video_id <> :video_id"
 _LIVE_SEGMENT = """
 SELECT segment_id FROM segments
@@ -384,7 +388,7 @@ def _moved_row(tx: Transaction, video: VideoRow) -> Any:
     moved = [
         row
         for row in tx.rows(_SAME_CONTENT, content_hash=video.content_hash)
-        if "://" not in row.uri and has_moved(Path(row.uri))
+        if "://" not in row.uri and has_moved(Path(row.uri), row.indexed_at)
     ]
     base = PurePath(video.uri).name
     return next((row for row in moved if PurePath(row.uri).name == base), moved[0] if moved else None)
