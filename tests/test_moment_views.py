@@ -7,7 +7,8 @@ import pytest
 from query_samples import TRACKS, Track
 
 from panorama.query.engine import Engine
-from panorama.query.sql.moments_sql import _with_own_view
+from panorama.query.shorthands.plan import Branch, Seen
+from panorama.query.sql.moments_sql import Tables, _with_own_view, moments_of_branches
 
 
 @pytest.mark.parametrize(
@@ -54,8 +55,18 @@ def test_a_piece_between_two_tracks_shows_neither() -> None:
             "CREATE TABLE places AS SELECT 7 AS track_id, f AS frame, f::DOUBLE AS time, f AS x1, 1 AS y1,"
             " f + 9 AS x2, 2 AS y2 FROM range(5) t(f)"
         )
-        pieces = _with_own_view(cut.format(2.5, 1, 2.75, 2.5), "whole", ["views"], "places")
+        thing = Seen("known", ("x",))
+        tables = Tables({thing: "whole"}, {thing: "views"}, "places", "videos")
+        pieces = _with_own_view(cut.format(2.5, 1, 2.75, 2.5), tables)
         found = con.execute(
             f"SELECT start_time, entity, score, track_id, frame, x1 FROM ({pieces}) ORDER BY ALL"
         ).fetchall()
     assert found == [(1.0, "x", 0.9, 7, 2, 2), (2.5, "x", 0.9, None, None, None)]
+
+
+def test_pieces_of_many_alternatives_are_looked_at_together() -> None:
+    """They were joined with tracks and boxes for each alternative: 16 of them took 22 s instead of 2."""
+    red, blue = Seen("known", ("red-van",)), Seen("known", ("blue-van",))
+    tables = Tables({red: "red", blue: "blue"}, {red: "views"}, "places", "videos")
+    sql = moments_of_branches([Branch(seen=(red,), unseen=(blue,))] * 16, tables)
+    assert sql.count("views") == sql.count("places") == 1

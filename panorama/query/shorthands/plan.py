@@ -190,14 +190,18 @@ class Branch:
         chains = (*self.sequences, *self.unsequenced)
         return (*self.seen, *self.unseen, *(item for chain in chains for item in chain.every_seen()))
 
-    def every_cut(self) -> tuple[Seen, ...]:
-        """The things looked for, also in its chains, whose moments may be cut by what else it asks."""
+    def every_shown(self) -> tuple[Seen, ...]:
+        """The things that must be present, whose rows are returned, including those in its chains."""
+        sides = (branch for chain in self.sequences for side in chain.sides for branch in side)
+        return (*self.seen, *(item for branch in sides for item in branch.every_shown()))
+
+    @property
+    def cuts(self) -> bool:
+        """Whether moments of one thing may be cut by what else it asks, also in its chains."""
         chains = (*self.sequences, *self.unsequenced)
-        inner = tuple(branch for chain in chains for side in chain.sides for branch in side)
         if len(self.seen) + len(self.unseen) + len(chains) > 1:
-            found = (item for chain in self.sequences for item in chain.every_seen())
-            return (*self.seen, *found, *(item for branch in inner for item in branch.every_cut()))
-        return tuple(item for branch in inner for item in branch.every_cut())
+            return True
+        return any(branch.cuts for chain in chains for side in chain.sides for branch in side)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,8 +313,13 @@ class Query:
         return tuple(found)
 
     def may_cut(self, seen: Seen) -> bool:
-        """Whether moments of a thing looked for may be cut, so that a piece may lack their best view."""
-        return self.target == "moments" and any(seen in branch.every_cut() for branch in self.branches)
+        """Whether moments of an entity looked for may be cut, so that a piece may lack their best view.
+
+        Pieces of several branches become one moment, so what one of them cuts concerns all.
+        """
+        if self.target != "moments" or seen.source != "known" or not any(b.cuts for b in self.branches):
+            return False
+        return any(seen in branch.every_shown() for branch in self.branches)
 
 
 Rule = Callable[[Query], Query]

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from panorama.query.shorthands.clock_sql import with_alarms, with_order, with_span, within_alarms
 from panorama.query.shorthands.conditions import Leaf
-from panorama.query.shorthands.plan import GAP_SECONDS, Branch, PlannedSequence, Seen
+from panorama.query.shorthands.plan import (
+    GAP_SECONDS,
+    MATCH_COLUMNS,
+    VIEW_COLUMNS,
+    Branch,
+    PlannedSequence,
+    Seen,
+)
 
 _OPENED = "video, camera, uri, duration, video_clock, start_time, end_time, entity"
 COLUMNS = f"{_OPENED}, score, band, track_id, frame, x1, y1, x2, y2"
@@ -17,6 +24,7 @@ SHAPE = (
     " (x2 - x1) / nullif(y2 - y1, 0) AS aspect, "
 )
 _BEST = ("score", "band", "track_id", "frame", "x1", "y1", "x2", "y2")
+_VIEW = VIEW_COLUMNS | MATCH_COLUMNS
 # Unknown tracks stay separate: two strangers are not one entity.
 _PART = "video, entity, CASE WHEN entity IS NULL THEN track_id END"
 
@@ -37,7 +45,7 @@ class Tables:
 
     Attributes:
         rows: of the moments of each thing looked for.
-        views: of the intervals that these were merged from, with the best view of each; of things whose
+        views: of the intervals that these were merged from, with the best view of each; of entities whose
             moments may be cut.
         places: of the boxes of these intervals in every frame.
         videos: of the videos that can hold an answer.
@@ -131,13 +139,18 @@ def moments_of_branches(branches: Sequence[Branch], tables: Tables) -> str:
     If several branches share a condition from one place in the statement, it is checked on their merged
     moments: the part of a moment in one branch may be shorter than the moment.
     """
-    return _together([(_branch(branch, tables), branch.where) for branch in branches])
+    return _with_own_view(_of_branches(branches, tables), tables)
 
 
-def _together(parts: Sequence[tuple[str, tuple[Leaf, ...]]]) -> str:
+def _of_branches(branches: Sequence[Branch], tables: Tables) -> str:
+    """The same, but a piece of a moment has the view of the whole unless a condition asks for it."""
+    return _together([(_branch(branch, tables), branch.where) for branch in branches], tables)
+
+
+def _together(parts: Sequence[tuple[str, tuple[Leaf, ...]]], tables: Tables) -> str:
     """The moments of several parts, each given with the conditions that it still has to satisfy."""
     if len(parts) == 1:
-        return _filtered(*parts[0])
+        return _asked_of_pieces(*parts[0], tables)
     having = Counter(_place(leaf) for _, conditions in parts for leaf in conditions)
     shared = [leaf for leaf in parts[0][1] if having[_place(leaf)] == len(parts)]
     rest = [(sql, tuple(leaf for leaf in conditions if leaf not in shared)) for sql, conditions in parts]
@@ -146,8 +159,8 @@ def _together(parts: Sequence[tuple[str, tuple[Leaf, ...]]]) -> str:
     if some:
         asked = [part for part in rest if some[0] in map(_place, part[1])]
         groups = [asked, [part for part in rest if part not in asked]]
-    union = " UNION ALL ".join(f"SELECT {COLUMNS} FROM ({_together(group)})" for group in groups)
-    return _filtered(merged(union, 0.0), shared)
+    union = " UNION ALL ".join(f"SELECT {COLUMNS} FROM ({_together(group, tables)})" for group in groups)
+    return _asked_of_pieces(merged(union, 0.0), shared, tables)
 
 
 def _place(leaf: Leaf) -> tuple[int, int, str]:
@@ -157,21 +170,25 @@ def _place(leaf: Leaf) -> tuple[int, int, str]:
 
 def _branch(branch: Branch, tables: Tables) -> str:
     """Moments of one branch, before its conditions on rows are checked."""
-    present = {tables.rows[item]: [item] for item in branch.seen}
+    present = [tables.rows[item] for item in branch.seen]
     absent = [tables.rows[item] for item in branch.unseen]
     steps: list[str] = []
-    for chain in (*branch.sequences, *branch.unsequenced):
-        name = f"_sequence{len(steps)}"
-        steps.append(f"{name} AS MATERIALIZED ({_sequence(chain, tables)})")
-        if len(steps) <= len(branch.sequences):
-            present[name] = list(dict.fromkeys(chain.every_seen()))
-        else:
-            absent.append(name)
+    for group, chains in ((present, branch.sequences), (absent, branch.unsequenced)):
+        for chain in chains:
+            group.append(f"_sequence{len(steps)}")
+            steps.append(f"{group[-1]} AS MATERIALIZED ({_sequence(chain, tables)})")
     if len(present) == 1 and not absent:
-        sql = f"SELECT {COLUMNS} FROM {next(iter(present))}"
+        sql = f"SELECT {COLUMNS} FROM {present[0]}"
     else:
-        sql = _swept(present, absent, tables)
+        sql = _swept(present, absent, tables.videos)
     return f"SELECT {COLUMNS} FROM (WITH {', '.join(steps)} {sql})" if steps else sql
+
+
+def _asked_of_pieces(sql: str, conditions: Sequence[Leaf], tables: Tables) -> str:
+    """Rows that satisfy conditions; those on the view are asked of that which the row will have."""
+    if any(leaf.columns & _VIEW for leaf in conditions):
+        sql = _with_own_view(sql, tables)
+    return _filtered(sql, conditions)
 
 
 def _filtered(sql: str, conditions: Sequence[Leaf]) -> str:
@@ -188,7 +205,7 @@ def _sequence(chain: PlannedSequence, tables: Tables) -> str:
     with one in the next side. If the last side is negated, it returns no moments: moments of the side before
     it are kept only without a counterpart.
     """
-    sides = [moments_of_branches(side, tables) for side in chain.sides]
+    sides = [_of_branches(side, tables) for side in chain.sides]
     steps = [f"_side{i} AS MATERIALIZED ({with_order(sql)})" for i, sql in enumerate(sides)]
     ahead, last = ["_side0"], len(sides) - 1 - chain.lacks_last
     for i in range(1, last + 1):
@@ -207,7 +224,7 @@ def _sequence(chain: PlannedSequence, tables: Tables) -> str:
         kept.insert(0, f"_kept{i}")
         steps.append(f"_kept{i} AS MATERIALIZED ({found})")
     union = " UNION ".join(f"SELECT {COLUMNS} FROM {name}" for name in kept)
-    return _filtered(f"WITH {', '.join(steps)} {union}", chain.finals)
+    return _asked_of_pieces(f"WITH {', '.join(steps)} {union}", chain.finals, tables)
 
 
 def _relation(chain: PlannedSequence, i: int) -> str:
@@ -221,12 +238,12 @@ def _relation(chain: PlannedSequence, i: int) -> str:
     return f"a.video = b.video AND {relation} AND {other}"
 
 
-def _swept(present: Mapping[str, Sequence[Seen]], absent: Sequence[str], tables: Tables) -> str:
+def _swept(present: Sequence[str], absent: Sequence[str], videos: str) -> str:
     """Cut time at the ends of all intervals, keep the pieces where the branch holds, and join these.
 
     Args:
-        present: names of the tables of intervals that must contain a piece, each with the things in it.
-        absent: names of the tables of intervals that must not contain a piece.
+        present, absent: names of the tables of intervals that must, and must not, contain a piece.
+        videos: name of the table of videos that can hold an answer.
     """
     ends = [
         f"SELECT video, {edge} AS t FROM {name}"
@@ -234,7 +251,7 @@ def _swept(present: Mapping[str, Sequence[Seen]], absent: Sequence[str], tables:
         for edge in ("start_time", "end_time")
     ]
     if not present:
-        ends += [f"SELECT video, {edge} AS t FROM {tables.videos}" for edge in ("0.0", "duration")]
+        ends += [f"SELECT video, {edge} AS t FROM {videos}" for edge in ("0.0", "duration")]
     edges = " UNION ".join(ends)
     pieces = (
         "SELECT * FROM (SELECT video, t AS a, lead(t) OVER (PARTITION BY video ORDER BY t) AS b"
@@ -245,16 +262,15 @@ def _swept(present: Mapping[str, Sequence[Seen]], absent: Sequence[str], tables:
     tests += [f"NOT {inside.format(row=name)}" for name in absent]
     held = f"SELECT * FROM ({pieces}) p WHERE {' AND '.join(tests) or 'true'}"
     if not present:
-        return _empty(held, tables.videos)
+        return _empty(held, videos)
     parts = []
-    for name, things in present.items():
+    for name in present:
         clipped = (
             "SELECT i.* REPLACE (p.a AS start_time, p.b AS end_time)"
             f" FROM {name} i JOIN ({held}) p"
             " ON p.video = i.video AND p.a >= i.start_time AND p.b <= i.end_time"
         )
-        cut = merged(f"SELECT {COLUMNS} FROM ({clipped})", 0.0)
-        parts.append(_with_own_view(cut, name, [tables.views[item] for item in things], tables.places))
+        parts.append(merged(f"SELECT {COLUMNS} FROM ({clipped})", 0.0))
     return " UNION ".join(f"SELECT {COLUMNS} FROM ({part})" for part in parts)
 
 
@@ -272,25 +288,24 @@ def _empty(held: str, videos: str) -> str:
     return merged(within_alarms(empty), 0.0)
 
 
-def _with_own_view(pieces: str, whole: str, views: Sequence[str], places: str) -> str:
-    """Pieces of moments, each with score, track, frame and box of the best view that lies in it.
+def _with_own_view(moments: str, tables: Tables) -> str:
+    """Moments, of which those that were cut have score, track, frame and box of the best view left in them.
 
     This is of the track that looks most like the entity among those in the piece, in the frame nearest to the
-    best view of that track. A piece between two tracks, which are one moment, has no track, frame or box.
-
-    Args:
-        whole: name of the table of the moments that were cut.
-        views: names of the tables of intervals that they were merged from.
-        places: name of the table of their boxes in every frame.
+    best view of that track. A piece between two tracks, which are one moment, has no track, frame or box. All
+    pieces are looked at together: to join them for each branch takes DuckDB far longer.
     """
+    if not tables.views:
+        return moments
     same = " AND ".join(
         f"p.{column} IS NOT DISTINCT FROM i.{column}"
         for column in ("video", "entity", "track_id", "start_time", "end_time")
     )
-    every = " UNION ALL ".join(f"SELECT {COLUMNS} FROM {name}" for name in dict.fromkeys(views))
+    whole = " UNION ALL ".join(f"SELECT {COLUMNS} FROM {tables.rows[item]}" for item in tables.views)
+    every = " UNION ".join(f"SELECT {COLUMNS} FROM {name}" for name in tables.views.values())
     overlapping = (
-        "s.video = p.video AND s.entity IS NOT DISTINCT FROM p.entity AND s.start_time < p.end_time"
-        " AND s.end_time > p.start_time AND (p.entity IS NOT NULL OR s.track_id = p.track_id)"
+        "s.video = p.video AND s.entity = p.entity"
+        " AND s.start_time < p.end_time AND s.end_time > p.start_time"
     )
     view = ", ".join(f"'{column}': {'sl'[column not in _BEST[:3]]}.{column}" for column in _BEST)
     best = (
@@ -299,16 +314,18 @@ def _with_own_view(pieces: str, whole: str, views: Sequence[str], places: str) -
     found = (
         f"SELECT p.*, first({{{view}}} ORDER BY {best}) AS best FROM _cut p"
         f" LEFT JOIN ({every}) s ON {overlapping}"
-        f" LEFT JOIN {places} l ON l.track_id = s.track_id AND l.time >= p.start_time AND l.time < p.end_time"
+        f" LEFT JOIN {tables.places} l"
+        " ON l.track_id = s.track_id AND l.time >= p.start_time AND l.time < p.end_time"
         " GROUP BY ALL"
     )
     picks = ", ".join(
         f"coalesce(best.{column}, {column}) AS {column}" if column in ("score", "band") else f"best.{column}"
         for column in _BEST
     )
+    is_cut = f"p.entity IS NOT NULL AND NOT EXISTS (FROM _whole i WHERE {same})"
     return (
-        f"WITH _pieces AS MATERIALIZED ({pieces}),"
-        f" _cut AS (SELECT p.* FROM _pieces p ANTI JOIN {whole} i ON {same})"
-        f" SELECT p.* FROM _pieces p SEMI JOIN {whole} i ON {same}"
-        f" UNION ALL SELECT {_OPENED}, {picks} FROM ({found})"
+        f"SELECT {COLUMNS} FROM (WITH _pieces AS MATERIALIZED ({moments}), _whole AS MATERIALIZED ({whole}),"
+        f" _marked AS MATERIALIZED (SELECT p.*, {is_cut} AS is_cut FROM _pieces p),"
+        " _cut AS (SELECT * EXCLUDE (is_cut) FROM _marked WHERE is_cut)"
+        f" SELECT {COLUMNS} FROM _marked WHERE NOT is_cut UNION ALL SELECT {_OPENED}, {picks} FROM ({found}))"
     )
