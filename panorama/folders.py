@@ -17,8 +17,8 @@ from pathlib import Path
 _NO_SUCH = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL}
 """Errors that mean that no file has the name, or none can have it."""
 
-STAMP_SECONDS = 2.0
-"""How far a time of change may lie before the change: FAT stores every second one."""
+LYING_SECONDS = 86400.0
+"""How long before it is stored a video may have been moved away: decoding it takes hours, rarely days."""
 
 IMAGE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff"}
@@ -86,11 +86,15 @@ def has_moved(path: Path, since_unix: float) -> bool:
     out of the folder itself, so its time of change is that of before.
 
     Args:
-        since_unix: when the video was indexed, and lay here.
+        since_unix: when the video was stored. Not long before, it lay here.
     """
-    return video_is_gone(path) and not any(
-        Path(folder).stat().st_mtime < since_unix - STAMP_SECONDS for folder in emptied_folders([str(path)])
-    )
+    if not video_is_gone(path):
+        return False
+    try:
+        changed = [Path(folder).stat().st_mtime for folder in emptied_folders([str(path)])]
+    except OSError:  # it has gone as well
+        return True
+    return all(unix >= since_unix - LYING_SECONDS for unix in changed)
 
 
 def emptied_folders(uris: Iterable[str]) -> tuple[str, ...]:

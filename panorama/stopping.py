@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -76,8 +76,9 @@ def uninterrupted() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for one in dict.fromkeys(came):
-            signal.raise_signal(one)
+        with ExitStack() as all_of_them:  # one that raises keeps none of the others from being heard
+            for one in reversed(dict.fromkeys(came)):
+                all_of_them.callback(signal.raise_signal, one)
 
 
 @contextmanager

@@ -114,3 +114,30 @@ def test_the_callers_parameters_stay_as_they_are(engine: Engine) -> None:
     assert answer.fetchall() == [("gate-1.mp4",)]
     assert given == {"Since": BEGAN, "names": ["gate-1.mp4", "yard.mp4"]}
     assert isinstance(given["Since"], datetime)
+
+
+def test_a_filter_that_may_be_left_open_takes_an_instant(engine: Engine) -> None:
+    """It was refused once an instant was chosen: the parameter is used in two places."""
+    for asked in ("$t IS NULL OR start_utc <= $t", "$t::TIMESTAMPTZ IS NULL OR start_utc <= $t"):
+        sql = f"SELECT video FROM videos WHERE {asked}"
+        assert "gate-1.mp4" in [row["video"] for row in engine.query(sql, {"t": SOON})]
+        assert len(engine.query(sql, {"t": None})) > 3
+
+
+def test_a_name_that_a_list_of_columns_gives_to_something_else_is_left_alone(engine: Engine) -> None:
+    """It was taken for the column in UTC, so what has a zone was compared with what had lost it."""
+    sql = (
+        "WITH w(video, start_utc) AS (SELECT video, start_utc AT TIME ZONE 'UTC' FROM videos)"
+        " SELECT video FROM w WHERE start_utc = ?"
+    )
+    assert "gate-1.mp4" in [row["video"] for row in engine.query(sql, [BEGAN])]
+    (row,) = engine.query(
+        "SELECT start_utc <= now() FROM (VALUES (TIMESTAMPTZ '2020-01-01 00:00+00')) v(start_utc)"
+    )
+    assert row[0] is True
+
+
+def test_of_a_truncated_instant_the_instant_is_to_be_moved(engine: Engine) -> None:
+    """The advice was to move what had been cut at this computer's midnight."""
+    with pytest.raises(QueryError, match=r"write now\(\) AT TIME ZONE 'UTC'"):
+        engine.query("SELECT video FROM videos WHERE date_trunc('day', start_utc) = date_trunc('day', now())")

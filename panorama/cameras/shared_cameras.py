@@ -39,7 +39,9 @@ def split_folders(
     """
     folders: dict[PurePath, dict[str, bool]] = {}
     for row in known:
-        if row.recorded.camera and not row.recorded.camera_from:
+        # The camera of a link that leads out of its folder comes from where the link lies.
+        lies_there = PurePath(row.uri).is_relative_to(row.root)
+        if lies_there and row.recorded.camera and not row.recorded.camera_from:
             of = folders.setdefault(PurePath(row.uri).parent, {})
             is_new = fresh is None or row.name in fresh
             of[row.recorded.camera] = of.get(row.recorded.camera, True) and is_new

@@ -190,7 +190,11 @@ def review_of(library: Library, marks: Sequence[Mark], embedder: Embedder) -> Re
     return Review(
         tuple(mark for mark in marks if name_of(mark.said.entity) in album),
         album,
-        frozenset(name_of(entity) for entity in entities if library.entity(entity).category),
+        frozenset(
+            name_of(entity)
+            for entity in entities
+            if name_of(entity) in album and library.entity(entity).category
+        ),
     )
 
 

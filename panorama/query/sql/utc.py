@@ -81,14 +81,16 @@ def in_utc(sql: str, tokens: list[Token], parameters: Parameters) -> Parameters:
         text = f"{_PLACE}{place.token}"
         marked[place.token] = Token(TokenType.STRING, text, old.line, old.col, old.start, old.end)
     beside: set[str] = set()
+    tested: set[str] = set()
     for tree in _trees(sql, marked):
         beside |= _beside(tree, sql)
+        tested |= _tested(tree)
     changed: dict[int | str, Any] = {}
     for place in aware:
         if f"{_PLACE}{place.token}" in beside:
             changed[place.key] = _naive(values[place.key])
     for place in aware:
-        if place.key in changed and f"{_PLACE}{place.token}" not in beside:
+        if place.key in changed and f"{_PLACE}{place.token}" not in beside | tested:
             raise QueryError(
                 f"parameter {called(place.key)} is compared with a column in UTC, and used elsewhere too:"
                 " give it as two parameters",
@@ -96,6 +98,18 @@ def in_utc(sql: str, tokens: list[Token], parameters: Parameters) -> Parameters:
                 place.start,
             )
     return with_values(parameters, changed) if changed else parameters
+
+
+def _tested(tree: exp.Expr) -> set[str]:
+    """The texts of parameters of which it is only asked whether they are NULL, as of a filter left open."""
+    found: set[str] = set()
+    for test in tree.find_all(exp.Is):
+        asked = test.this
+        while isinstance(asked, (exp.Paren, exp.Cast)):
+            asked = asked.this
+        if isinstance(asked, exp.Literal):
+            found.add(asked.name)
+    return found
 
 
 def _is_aware(value: Any) -> bool:
@@ -150,7 +164,7 @@ def _beside(tree: exp.Expr, sql: str) -> set[str]:
 
 def _parameters_of(part: exp.Expr, utc: exp.Expr, kinds: Mapping[int, str], sql: str) -> set[str]:
     """The aware parameters that give an instant its zone; QueryError if something else does."""
-    while isinstance(part, (exp.Paren, exp.Cast)) and kinds.get(id(part.this)) == _ZONED:
+    while isinstance(part, (exp.Paren, exp.Cast, exp.TimestampTrunc)) and kinds.get(id(part.this)) == _ZONED:
         part = part.this
     leaves = [node for node in part.walk() if kinds.get(id(node)) == _ZONED and _is_source(node)]
     if leaves and all(isinstance(leaf, exp.Literal) for leaf in leaves):
@@ -172,8 +186,9 @@ def _is_source(node: exp.Expr) -> bool:
 def _settled(tree: exp.Expr) -> dict[int, str]:
     """What the nodes of a tree are, by id(), with names that the statement itself gives to instants."""
     aliases = list(tree.find_all(exp.Alias))
+    renamed = {column.name.lower() for alias in tree.find_all(exp.TableAlias) for column in alias.columns}
     nodes = list(tree.walk())[::-1]  # the parts of a node come before it: trees may be too deep to recurse
-    names = dict.fromkeys(UTC_COLUMNS, _UTC)
+    names = dict.fromkeys(UTC_COLUMNS - renamed, _UTC)
     kinds: dict[int, str] = {}
     for _ in range(4):  # a name of a name of a name
         kinds = {}
@@ -183,6 +198,8 @@ def _settled(tree: exp.Expr) -> dict[int, str]:
         given: dict[str, set[str | None]] = {name: {_UTC} for name in UTC_COLUMNS}
         for alias in aliases:
             given.setdefault(alias.alias.lower(), set()).add(kinds.get(id(alias)))
+        for name in renamed:  # what it names is not followed
+            given.setdefault(name, set()).add(None)
         settled = {name: kind for name, (kind, *more) in given.items() if kind is not None and not more}
         if settled == names:
             break

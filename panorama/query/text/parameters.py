@@ -271,7 +271,12 @@ def _given(parameters: Parameters) -> dict[int | str, Any]:
         for key in keys:
             if (folded := _folded(key)) in once:
                 both = f"{called(once[folded])} and {called(key)}"
-                raise UsageError(f"{both} are one parameter, as the case of a name does not count: give one")
+                why = (
+                    "as the case of a name does not count"
+                    if isinstance(key, str)
+                    else "as text and as number"
+                )
+                raise UsageError(f"{both} are one parameter, {why}: give one")
             once[folded] = key
         return dict(zip(keys, parameters.values(), strict=True))
     if isinstance(parameters, (str, bytes)) or not isinstance(parameters, (Sequence, NoneType)):
