@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import duckdb
@@ -47,17 +47,31 @@ def _without_nanoseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _in_microseconds(kind: pa.DataType) -> pa.DataType:
     """The type with timestamps of microseconds in place of nanoseconds, at any depth."""
-    if pa.types.is_timestamp(kind) and kind.unit == "ns":
-        return pa.timestamp("us", kind.tz)
+
+    def counted(leaf: pa.DataType, of_map: bool) -> pa.DataType:
+        return pa.timestamp("us", leaf.tz) if pa.types.is_timestamp(leaf) and leaf.unit == "ns" else leaf
+
+    return with_leaves(kind, counted)
+
+
+def with_leaves(
+    kind: pa.DataType, leaf: Callable[[pa.DataType, bool], pa.DataType], of_map: bool = False
+) -> pa.DataType:
+    """The type with others in place of those that are not nested.
+
+    Args:
+        leaf: takes such a type, and whether it is that of a map's keys or values, and returns the other one.
+        of_map: the same for `kind`.
+    """
     if pa.types.is_map(kind):
-        return pa.map_(_in_microseconds(kind.key_type), _in_microseconds(kind.item_type))
+        return pa.map_(with_leaves(kind.key_type, leaf, True), with_leaves(kind.item_type, leaf, True))
     if pa.types.is_fixed_size_list(kind):
-        return pa.list_(kind.value_field.with_type(_in_microseconds(kind.value_type)), kind.list_size)
+        return pa.list_(kind.value_field.with_type(with_leaves(kind.value_type, leaf)), kind.list_size)
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_in_microseconds(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(with_leaves(kind.value_type, leaf)))
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_in_microseconds(field.type)) for field in kind])
-    return kind
+        return pa.struct([field.with_type(with_leaves(field.type, leaf)) for field in kind])
+    return leaf(kind, of_map)
 
 
 def told_values(column: pa.ChunkedArray) -> list[Any]:
@@ -70,9 +84,7 @@ def _is_misread(column: pa.ChunkedArray | pa.Array) -> bool:
     kind = column.type
     if pa.types.is_nested(kind):
         return any(_is_misread(leaf) for chunk in column.chunks for leaf in _leaves(chunk))
-    if pa.types.is_time64(kind):
-        return _has_midnight(column)
-    return False
+    return bool(pa.types.is_time64(kind)) and _has_midnight(column)
 
 
 def changed_in_frames(column: pa.ChunkedArray) -> str | None:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from panorama.errors import QueryError
-from panorama.query.result.beyond import changed_in_frames
+from panorama.query.result.beyond import changed_in_frames, with_leaves
 from panorama.query.result.kinds import OTHERWISE, Kind, kind_of
 
 GROUP_ROWS = 1 << 17
@@ -32,21 +32,12 @@ def with_typed_maps(table: pa.Table, types: Sequence[str]) -> pa.Table:
     """The table with typed keys and values in empty maps `MAP{}`, which Arrow cannot keep untyped."""
     if not any('MAP("NULL"' in duckdb_type for duckdb_type in types):
         return table
-    return table.cast(pa.schema([field.with_type(_typed(field.type)) for field in table.schema]))
+    fields = [field.with_type(with_leaves(field.type, _typed)) for field in table.schema]
+    return table.cast(pa.schema(fields))
 
 
-def _typed(kind: pa.DataType, of_map: bool = False) -> pa.DataType:
-    if pa.types.is_null(kind) and of_map:
-        return pa.int32()
-    if pa.types.is_map(kind):
-        return pa.map_(_typed(kind.key_type, True), _typed(kind.item_type, True))
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(kind.value_field.with_type(_typed(kind.value_type)), kind.list_size)
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_typed(kind.value_type)))
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_typed(field.type)) for field in kind])
-    return kind
+def _typed(leaf: pa.DataType, of_map: bool) -> pa.DataType:
+    return pa.int32() if of_map and pa.types.is_null(leaf) else leaf
 
 
 def to_pandas(table: pa.Table, types: Sequence[str]) -> Any:
