@@ -79,19 +79,20 @@ def _is_image(name: str) -> bool:
     return not name.startswith(".") and os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES  # noqa: PTH122
 
 
-def has_moved(path: Path, since_unix: float) -> bool:
+def has_moved(uri: str, since_unix: float) -> bool:
     """Whether a video that is found elsewhere was moved away from here; else it was copied.
 
     A folder in which nothing is left may be where a disk is mounted at other times. Then nothing was taken
     out of the folder itself, so its time of change is that of before.
 
     Args:
+        uri: its path; False for an address of another kind.
         since_unix: when the video was stored. Not long before, it lay here.
     """
-    if not video_is_gone(path):
+    if "://" in uri or not video_is_gone(Path(uri)):
         return False
     try:
-        changed = [Path(folder).stat().st_mtime for folder in emptied_folders([str(path)])]
+        changed = [Path(folder).stat().st_mtime for folder in emptied_folders([uri])]
     except OSError:  # it has gone as well
         return True
     return all(unix >= since_unix - LYING_SECONDS for unix in changed)

@@ -162,12 +162,8 @@ def _moves(others: list[_Other], sources: dict[str, KnownFile]) -> dict[str, Vid
     moves: dict[str, VideoRow] = {}
     for row in targets:
         rows = [u for u in by_content.get(row.content_hash, ()) if u not in moves]
-        gone = [u for u in rows if u in displaced or _has_moved(u, sources[u])]
+        gone = [u for u in rows if u in displaced or has_moved(u, sources[u].indexed_at_unix)]
         same_base = [u for u in gone if PurePath(u).name == PurePath(row.uri).name]
         if gone and row.uri not in rows:
             moves[(same_base or gone)[0]] = row
     return moves
-
-
-def _has_moved(uri: str, file: KnownFile) -> bool:
-    return "://" not in uri and has_moved(Path(uri), file.indexed_at_unix)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 from panorama.commands import command
@@ -388,7 +388,7 @@ def _moved_row(tx: Transaction, video: VideoRow) -> Any:
     moved = [
         row
         for row in tx.rows(_SAME_CONTENT, content_hash=video.content_hash)
-        if "://" not in row.uri and has_moved(Path(row.uri), row.indexed_at)
+        if has_moved(row.uri, row.indexed_at)
     ]
     base = PurePath(video.uri).name
     return next((row for row in moved if PurePath(row.uri).name == base), moved[0] if moved else None)
