@@ -23,25 +23,37 @@ LEAST_SIDE = 24
 MOST_OF_FRAME = 0.5
 """A box that covers a larger share of the frame shows the scene rather than a thing in it."""
 
+EDGE = 0.15
+"""Share of the picture's height at its top and at its bottom. What never leaves it is mostly writing: the
+time, the name of a camera or a station, a ticker."""
+
 APART_SECONDS = 2.0
 """Sightings further apart than this are separate appearances."""
 
-VIEWS = """
+VIEWS = f"""
 WITH views AS (
   SELECT t.track_id, t.video, t.start_time, t.end_time, c.crop_id, c.quality,
          (c.x2 - c.x1) * (c.y2 - c.y1) / (v.width * v.height) AS share,
          least(c.x2 - c.x1, c.y2 - c.y1) AS side,
          greatest(max(c.x1 + c.x2) OVER one - min(c.x1 + c.x2) OVER one,
                   max(c.y1 + c.y2) OVER one - min(c.y1 + c.y2) OVER one) / 2 AS path,
-         row_number() OVER (one ORDER BY {order}) AS place
+         greatest(max(c.x1) OVER one - min(c.x2) OVER one, max(c.y1) OVER one - min(c.y2) OVER one) AS apart,
+         max(c.y2) OVER one <= {EDGE} * v.height OR min(c.y1) OVER one >= {1 - EDGE} * v.height AS is_edge,
+         CASE WHEN is_edge THEN 0 WHEN apart >= 0 THEN 3 WHEN path >= side THEN 2 ELSE 1 END AS motion,
+         row_number() OVER (one ORDER BY {{order}}) AS place
   FROM tracks t JOIN crops c USING (track_id, video) JOIN videos v ON v.video = t.video
   WINDOW one AS (PARTITION BY t.track_id, t.video))
 """
-"""The crops of every track in an order, each with its share of the frame, shorter side and track's path."""
+"""The crops of every track in an order, each with its share of the frame and shorter side.
+
+`motion` is the track's: 3 if two of its boxes do not overlap, 2 if its centre moves by its own size, 1 if it
+stands still, and 0 if it keeps to an edge. Boxes around writing grow and shrink, so that their centres
+wander, but they overlap.
+"""
 
 # Use the crop nearest to the middle of a track: things are more often fully visible there than at its ends.
 _TRACKS = f"""{VIEWS.format(order=f"abs(c.time - (t.start_time + t.end_time) / 2), {BEST_FIRST}")}
-SELECT crop_id, video, start_time, end_time, quality, share, side, path FROM views WHERE place = 1
+SELECT crop_id, video, start_time, end_time, quality, share, side, motion FROM views WHERE place = 1
 ORDER BY end_time - start_time DESC, crop_id LIMIT ?
 """
 
@@ -65,8 +77,9 @@ def most_recurrent(library: Library) -> Recurrent | None:
     """The best example of what appears most often; None if nothing was tracked."""
     rows = library.query(_TRACKS, [MOST_TRACKS]).fetchall()
     things = [row for row in rows if row["share"] <= MOST_OF_FRAME and row["side"] >= LEAST_SIDE]
-    # What moves by its own size is a thing; what stands still is furniture, and only the second choice.
-    rows = [row for row in things if row["path"] >= row["side"]] or things or rows
+    # What moves is a thing; what stands still is furniture, and only the second choice.
+    most = max((row["motion"] for row in things), default=0)
+    rows = [row for row in things if row["motion"] == most] or rows
     if not rows:
         return None
     # Of legs, bags and people, a user would cut out the people: take the quarter with the best views.

@@ -54,10 +54,10 @@ PICTURES = 16
 EXAMPLES = 12
 """Things found by the densest run that every other run is asked for."""
 
-# The best view of each track: first things that move by their own size, then those longest in sight.
+# The best view of each track: first things that move, then those longest in sight.
 _EXAMPLES = f"""{VIEWS.format(order=BEST_FIRST)}
 SELECT crop_id FROM views WHERE place = 1 AND share <= {MOST_OF_FRAME} AND side >= {LEAST_SIDE}
-ORDER BY path >= side DESC, end_time - start_time DESC, crop_id LIMIT ?
+ORDER BY motion DESC, end_time - start_time DESC, crop_id LIMIT ?
 """
 
 Frame = tuple[str, int]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from panorama.errors import UsageError
 from panorama.video.planes import strided
+from panorama.video.ticking import Ticking
 
 SAMPLES_PER_CELL = 4
 NOISE_FLOOR = 0.7  # grey levels of a cell's mean; smaller differences are rounding
@@ -55,7 +56,8 @@ class ChangeGate:
 
     It samples the stored picture by striding and averages the samples into cells, so that noise cancels and a
     small object fills a cell. A frame is compared with the last changed frame, so that slow changes add up,
-    and, to find cuts, with the previous one. Changes and cuts refer to the frames passed to `update`.
+    and, to find cuts, with the previous one. A clock in the picture that ticks is no change. Changes and cuts
+    refer to the frames passed to `update`.
 
     Args:
         threshold: how many times the noise a cell must differ; a higher value detects less.
@@ -71,6 +73,7 @@ class ChangeGate:
         self._previous: NDArray[np.float32] | None = None
         self._noise: deque[float] = deque(maxlen=NOISE_MEMORY)
         self._cell_noise: NDArray[np.float32] = np.zeros((0, 0), np.float32)
+        self._ticking = Ticking()
 
     def update(self, luma: NDArray[np.uint8]) -> GateResult:
         """Compare a frame's (H, W) uint8 luma with the frames before; the first frame is a change.
@@ -83,17 +86,27 @@ class ChangeGate:
             first = self._reference is None
             self._reference = cells
             self._cell_noise = np.zeros_like(cells)
+            self._ticking = Ticking()
             return GateResult(True, not first, self.threshold)
         step = np.abs(cells - previous)
         cut = is_cut(cells, previous, step)
         if not cut:
             self._learn_noise(step)
-        strength, drift = self._difference(cells - self._reference)
-        difference = max(float(strength.max()), drift)
+        noise = self._noise_of_cells()
+        self._ticking.update(step >= self.threshold * noise)
+        signed = cells - self._reference
+        strength = np.abs(signed) / noise
+        drift = abs(float(signed.mean())) * self.threshold / LIGHT_STEP
+        clock = self._ticking.place()
+        if clock is not None:
+            strength[clock] = 0.0
         changed = cut or drift >= self.threshold or lasts(strength, self.threshold)
         if changed:
             self._reference = cells
-        return GateResult(changed, cut, difference)
+        elif clock is not None:
+            self._reference = self._reference.copy()  # others hold it, too
+            self._reference[clock] = cells[clock]
+        return GateResult(changed, cut, max(float(strength.max()), drift))
 
     @property
     def cells(self) -> NDArray[np.float32]:
@@ -109,13 +122,12 @@ class ChangeGate:
             # Compression flickers in some places only; 1.25 is a standard deviation over a mean difference.
             self._cell_noise += CELL_NOISE_RATE * (1.25 * step - self._cell_noise)
 
-    def _difference(self, signed: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
-        """Each cell's difference (h, w) in units of its noise, and the drift of the light on that scale."""
+    def _noise_of_cells(self) -> NDArray[np.float32]:
+        """(h, w) standard deviations in grey levels."""
         measured = sorted(self._noise)[len(self._noise) // 3] if self._noise else NOISE_FLOOR
         measured = min(measured, NOISE_CEILING)
-        noise = np.minimum(np.maximum(self._cell_noise, max(measured, NOISE_FLOOR)), NOISE_CEILING)
-        drift = abs(float(signed.mean())) * self.threshold / LIGHT_STEP
-        return np.asarray(np.abs(signed) / noise, np.float32), drift
+        noise = np.maximum(self._cell_noise, max(measured, NOISE_FLOOR))
+        return np.asarray(np.minimum(noise, NOISE_CEILING), np.float32)
 
 
 def lasts(strength: NDArray[np.float32], threshold: float) -> bool:
