@@ -134,6 +134,34 @@ def test_another_shot_is_a_cut() -> None:
     assert not gate.update(seen(scene(seed=2), 2.0)).cut
 
 
+@pytest.mark.parametrize(("top", "side"), [(0, 160), (130, 0), (100, 240)])
+def test_cuts_are_seen_between_black_bars_as_without(top: int, side: int) -> None:
+    between = (slice(top, 720 - top), slice(side, 1280 - side))
+    cuts = []
+    for seed in range(12):
+        bare, barred = ChangeGate(), ChangeGate()
+        for shot in (seed, seed, seed + 20):
+            picture = np.full((720, 1280), 16, np.float32)
+            picture[between] = scene(720 - 2 * top, 1280 - 2 * side, seed=shot)
+            luma = seen(picture, 2.0)
+            cuts.append((bare.update(luma[between]).cut, barred.update(luma).cut))
+    found, wanted = (sum(side) for side in zip(*((barred, bare) for bare, barred in cuts), strict=True))
+    assert found >= wanted - 1 and wanted >= 7, (found, wanted)
+    assert not any(with_bars for n, (_, with_bars) in enumerate(cuts) if n % 3 == 1)
+
+
+def test_a_lamp_that_is_switched_on_in_the_dark_is_no_cut() -> None:
+    dark = np.full((720, 1280), 12, np.float32)
+    dark[200:500, 300:900] += 0.3 * scene(300, 600)
+    gate = ChangeGate()
+    for _ in range(3):
+        gate.update(seen(dark, 1.0))
+    lit = dark.copy()
+    lit[200:500, 300:900] += 0.3 * scene(300, 600)
+    result = gate.update(seen(lit, 1.0))
+    assert result.changed and not result.cut
+
+
 def test_light_switched_on_is_a_change_but_no_cut() -> None:
     gate = ChangeGate()
     gate.update(seen(scene() * 0.4, 1.0))

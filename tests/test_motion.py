@@ -117,6 +117,32 @@ def test_what_stays_becomes_background_and_leaves_no_ghost() -> None:
     assert left[-1] == 0
 
 
+def grass() -> np.ndarray:
+    """Ground with more edges than anything that stands on it."""
+    coarse = np.random.default_rng(2).uniform(70, 170, (HEIGHT // 12, WIDTH // 12)).astype(np.float32)
+    return cv2.resize(coarse, (WIDTH, HEIGHT), interpolation=cv2.INTER_LINEAR)
+
+
+@pytest.mark.parametrize("pause", [15, 60, 300])
+def test_ground_that_what_paused_uncovers_is_no_motion_however_rough_it_is(pause: int) -> None:
+    proposer = warmed_up(MotionProposer(WIDTH, HEIGHT), grass(), updates=20)
+    for _ in range(pause):
+        proposer.update(seen(with_square(grass(), 400, 200, 90, 40)))
+    for _ in range(3):
+        assert len(proposer.update(seen(grass()))) == 0
+
+
+def test_what_comes_back_to_where_it_stood_at_first_is_seen_on_its_way() -> None:
+    proposer = MotionProposer(WIDTH, HEIGHT)
+    for _ in range(20):
+        proposer.update(seen(with_square(grass(), 400, 200, 90, 40)))
+    for _ in range(200):
+        proposer.update(seen(grass()))
+    for x in range(100, 300, 40):
+        regions = proposer.update(seen(with_square(grass(), x, 200, 90, 40)))
+        assert best_iou(regions, (x, 200, x + 90, 290)) >= 0.5, x
+
+
 @pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 def test_boxes_are_in_the_frame_as_displayed(rotation: int, mirrored: bool) -> None:

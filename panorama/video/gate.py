@@ -32,6 +32,11 @@ CUT_TILE = 5
 CUT_REACH = 6
 TILE_DIFFERS = 8.0
 
+# Black bars are alike in all pictures and left out: they are darker than this in both of two.
+BAR_LEVEL = 20.0
+LEAST_BETWEEN_BARS = 0.2
+MOST_BETWEEN_BARS = 0.9  # narrower bars dilute nothing
+
 _REACHED = range(-CUT_REACH, CUT_REACH + 1)
 SHIFTS = sorted(((dy, dx) for dy in _REACHED for dx in _REACHED), key=lambda at: at[0] ** 2 + at[1] ** 2)
 
@@ -155,6 +160,10 @@ def is_cut(cells: NDArray[np.float32], previous: NDArray[np.float32], step: NDAr
         cells, previous: (h, w) mean grey levels of two pictures.
         step: (h, w) their absolute difference.
     """
+    if float(step.mean()) < CUT_MEAN_DIFFERENCE * LEAST_BETWEEN_BARS:
+        return False
+    shown = between_bars(np.maximum(cells, previous))
+    cells, previous, step = cells[shown], previous[shown], step[shown]
     if float(step.mean()) < CUT_MEAN_DIFFERENCE:
         return False
     spreads = float(cells.std()), float(previous.std())
@@ -168,6 +177,17 @@ def is_cut(cells: NDArray[np.float32], previous: NDArray[np.float32], step: NDAr
     least = max(CUT_RESIDUAL, CUT_RESIDUAL_OF_CONTRAST * contrast)
     residual = motion_residual(cells, relit.astype(np.float32), least)
     return float(residual.mean()) >= least and float((residual > TILE_DIFFERS).mean()) >= CUT_SHARE
+
+
+def between_bars(cells: NDArray[np.float32]) -> tuple[slice, slice]:
+    """Rows and columns between black bars, of cells (h, w); all if there are none, or nearly nothing else."""
+    lit = cells >= BAR_LEVEL
+    rows, columns = np.flatnonzero(lit.any(1)), np.flatnonzero(lit.any(0))
+    if not len(rows):
+        return np.s_[:, :]
+    shown = slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1)
+    share = cells[shown].size / cells.size
+    return shown if LEAST_BETWEEN_BARS <= share <= MOST_BETWEEN_BARS else np.s_[:, :]
 
 
 def motion_residual(

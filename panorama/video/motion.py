@@ -44,6 +44,11 @@ MID_GREY = np.float32(128)
 
 GHOST_EDGE_RATIO = 1.5
 
+# What pauses becomes background, and where it leaves, the ground behind it differs from that. A second
+# background, which follows so much more slowly, still knows the ground.
+SETTLED_MEMORIES = 60
+SETTLED_UPDATES = 4
+
 # Soft shadows and reflections around an object are far weaker than the object itself.
 SHADOW_SHARE = 0.2
 SHADOW_REACH = 31
@@ -92,6 +97,7 @@ class MotionProposer:
         """Forget the background, because a new shot begins."""
         self._seen = 0
         self._mean = np.zeros((0, 0), np.float32)
+        self._settled = np.zeros((0, 0), np.float32)
         self._variance = np.zeros((0, 0), np.float32)
         self._texture = Texture(self._mean)
 
@@ -106,8 +112,13 @@ class MotionProposer:
         relit = (small - np.float32(offset)) / np.float32(gain)
         difference = relit - self._mean
         contrast = np.abs(difference) * np.float32(gain)
-        sigmas = CONTRAST_IN_SIGMAS**2 * self._variance
-        foreground = (contrast * contrast > np.maximum(MIN_CONTRAST**2, sigmas)).view(np.uint8)
+        least = np.maximum(MIN_CONTRAST**2, CONTRAST_IN_SIGMAS**2 * self._variance)
+        foreground = (contrast * contrast > least).view(np.uint8)
+        uncovered = self._uncovered(relit, foreground, least / np.float32(gain * gain))
+        if uncovered is not None:
+            self._mean[uncovered] = relit[uncovered]
+            difference[uncovered] = contrast[uncovered] = 0.0
+            foreground[uncovered] = 0
         share = cv2.countNonZero(foreground) / foreground.size
         if share > PICTURE_CHANGED_SHARE or self._texture.camera_moved(contrast):
             self._start(small)
@@ -120,9 +131,30 @@ class MotionProposer:
 
     def _start(self, small: NDArray[np.float32]) -> None:
         self._mean = small.copy()
+        self._settled = small.copy()
         self._variance = np.full_like(small, START_VARIANCE)
         self._texture = Texture(self._mean)
         self._seen = 1
+
+    def _uncovered(
+        self, relit: NDArray[np.float32], foreground: NDArray[np.uint8], least: NDArray[np.float32]
+    ) -> NDArray[np.bool_] | None:
+        """The foreground (h, w) that is ground again, because what paused has left; None if none is.
+
+        Args:
+            least: (h, w) squared difference from which on a pixel is another one.
+        """
+        follows = self._seen % SETTLED_UPDATES == 0
+        if not follows and not cv2.countNonZero(foreground):
+            return None
+        far = relit - self._settled
+        known = (far * far <= least).view(np.uint8)
+        if follows:
+            cv2.accumulateWeighted(relit, self._settled, SETTLED_UPDATES * LEARNING_RATE, known)
+            slowly = SETTLED_UPDATES / (SETTLED_MEMORIES * self._memory)
+            cv2.accumulateWeighted(relit, self._settled, slowly, 1 - known)
+        uncovered = foreground & known
+        return uncovered > 0 if cv2.countNonZero(uncovered) else None
 
     def _learn(
         self, relit: NDArray[np.float32], difference: NDArray[np.float32], foreground: NDArray[np.uint8]
