@@ -22,6 +22,27 @@ usually shows what a skipped one did; the next picture of a camera trap, for exa
 ALARM_SECONDS = 60.0
 """Pictures of a camera trap taken farther apart than this belong to two alarms, which are separate shots."""
 
+BEAT_STEPS = 8
+BEAT_TOLERANCE = 0.05
+BEAT_PAUSE = 1.5
+LONGEST_BEAT = 600.0
+"""In a timelapse more than half of so many steps or more are alike, to a twentieth and at least a second, and
+only a pause of so many beats separates anything. Whether more seconds than these join well is not known."""
+
+
+def alarm_seconds(steps: NDArray[np.float64]) -> float:
+    """The step beyond which two pictures of a folder belong to two alarms, in seconds.
+
+    Args:
+        steps: (N,) seconds between consecutive pictures of known time, or between some of them.
+    """
+    if len(steps) < BEAT_STEPS:
+        return ALARM_SECONDS
+    beat = float(np.median(steps))
+    alike = np.abs(steps - beat) <= max(1.0, BEAT_TOLERANCE * beat)
+    is_timelapse = beat <= LONGEST_BEAT and alike.mean() > 0.5
+    return max(ALARM_SECONDS, BEAT_PAUSE * beat) if is_timelapse else ALARM_SECONDS
+
 
 @dataclass(frozen=True, slots=True)
 class VideoInfo:

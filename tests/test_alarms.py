@@ -6,12 +6,14 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 from clips import write_taken
 from conftest import Ran
 from fakes import Thing, scene, write_album, write_picture
 
 import panorama
+from panorama.frames import alarm_seconds
 from panorama.indexing.settings import IngestSettings
 
 
@@ -95,3 +97,40 @@ def test_clips_tell_alarms_apart_in_the_night_when_clocks_are_put_back(
     run("query", "SELECT frames WHERE entity = 'red'", "--clips", "clips")
     clips = sorted(path.stem for path in (tmp_path / "clips").iterdir())
     assert clips == ["one-red-000000.00", "two-red-000000.00", "two-red-000001.20"]
+
+
+@pytest.mark.parametrize(("step", "jitter"), [(60, 1), (61, 0), (300, 4)])
+def test_a_timelapse_is_one_alarm_but_for_its_pauses(
+    step: int, jitter: int, run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """Steps of 60 and 61 s made each picture of a timelapse an alarm, and each thing in it a new track."""
+    start, night = datetime(2026, 3, 1, 6), 12
+    for number in range(24):
+        late = timedelta(hours=10 * (number >= night), seconds=step * number + jitter * (number % 2))
+        shown = scene(number, [Thing("red", 0, 24)])
+        write_taken(
+            tmp_path / "lapse" / f"T_{number:04d}.png", f"{start + late:%Y:%m:%d %H:%M:%S}", picture=shown
+        )
+    run("index", "lapse", "--model", "color-bands", "--time-from", "metadata", "--timezone", "Europe/Berlin")
+    run("register", "--album", write_album(tmp_path / "album", "red"))
+    found = run("query", "SELECT moments WHERE entity = 'red'", "--json").json
+    assert [(row["start_time"], row["end_time"]) for row in found] == [(0.0, 2.4), (2.4, 4.8)]
+    tracks = run("query", "SELECT tracks", "--json").json
+    assert len(tracks) <= 4 and all(row["end_time"] <= 2.4 or row["start_time"] >= 2.4 for row in tracks)
+
+
+@pytest.mark.parametrize(
+    ("steps", "border"),
+    [
+        ([60.0, 61.0] * 6, 90.75),
+        ([300.0] * 8, 450.0),
+        ([300.0] * 7, 60.0),
+        ([1.0, 1.0, 4000.0, 1.0, 1.0, 700.0, 1.0, 1.0, 9000.0], 60.0),
+        ([400.0, 9000.0, 70.0, 3000.0, 65.0, 800.0, 1200.0, 100.0], 60.0),
+        ([86400.0] * 20, 60.0),
+        ([5.0] * 20, 60.0),
+        ([], 60.0),
+    ],
+)
+def test_only_steps_that_are_mostly_alike_are_a_timelapse(steps: list[float], border: float) -> None:
+    assert alarm_seconds(np.array(steps)) == pytest.approx(border)

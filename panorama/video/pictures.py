@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from panorama.errors import BadImage, VideoOpenError
 from panorama.folders import IMAGE_SUFFIXES
-from panorama.frames import ALARM_SECONDS, PICTURES, PICTURES_PER_SECOND, DecodeReport, FrameTimes, VideoInfo
+from panorama.frames import PICTURES, PICTURES_PER_SECOND, DecodeReport, FrameTimes, VideoInfo, alarm_seconds
 from panorama.lines import natural_key
 from panorama.pictures.exif import taken_at
 from panorama.pictures.levels import Levels
@@ -44,6 +45,10 @@ left out, so that the picture is not seen twice.
 _SHOT_SUFFIXES = IMAGE_SUFFIXES - COPY_SUFFIXES
 
 Some = TypeVar("Some")
+
+TIMED_STEPS = 64
+HEAD_BYTES = 1 << 17
+"""Steps from picture to picture whose times tell whether a folder is a timelapse; bytes read of each file."""
 
 SIZED_PICTURES = 100
 """Number of pictures of a folder, or up to twice as many, whose size and depth are examined."""
@@ -290,7 +295,7 @@ class PictureFolderReader(VideoReader):
         return FrameTable(times, np.ones(len(pts), np.bool_), seekable=True, stamped=False)
 
     def _decode(self, start: int, keyframes_only: bool, report: DecodeReport) -> Iterator[VideoFrame]:
-        index, before = start, None
+        index, before, border = start, None, self._alarm_seconds()
         for pts in range(self._first + start if start else 0, len(self._paths)):
             data = self._files.read(self._paths[pts])
             bgr = self._seen(self._paths[pts], data)
@@ -304,8 +309,14 @@ class PictureFolderReader(VideoReader):
             seconds = seconds_between(self._first, pts, self.info.time_base)
             picture = ArrayPicture(bgr if fit is None else _fitted(bgr, fit, width, height), width, height)
             taken = taken_at(data)
-            yield VideoFrame(index, pts, seconds, True, picture, _apart(before, taken), fit)
+            yield VideoFrame(index, pts, seconds, True, picture, _step(before, taken) > border, fit)
             index, before = index + 1, taken
+
+    def _alarm_seconds(self) -> float:
+        """The step between two pictures that separates alarms, told by an even selection of them."""
+        pairs = spread(list(pairwise(self._paths)), TIMED_STEPS)
+        steps = np.array([_step(_head_taken(a), _head_taken(b)) for a, b in pairs], np.float64)
+        return alarm_seconds(steps[steps >= 0])
 
     def _seen(self, path: Path, data: bytes) -> NDArray[np.uint8] | None:
         """Decode a picture of the folder to (H, W, 3) uint8 BGR; None if that fails."""
@@ -332,11 +343,20 @@ class PictureFolderReader(VideoReader):
         return self._levels[suffix]
 
 
-def _apart(before: datetime | None, taken: datetime | None) -> bool:
-    """Whether two consecutive pictures belong to two alarms of a camera trap; False if a time is unknown."""
+def _step(before: datetime | None, taken: datetime | None) -> float:
+    """Seconds between the times of two pictures; -1 if one is unknown or only one has a time zone."""
     if before is None or taken is None or (before.tzinfo is None) != (taken.tzinfo is None):
-        return False
-    return abs((taken - before).total_seconds()) > ALARM_SECONDS
+        return -1.0
+    return abs((taken - before).total_seconds())
+
+
+def _head_taken(path: Path) -> datetime | None:
+    """When a picture was taken, as far as the beginning of its file tells."""
+    try:
+        with path.open("rb") as file:
+            return taken_at(file.read(HEAD_BYTES))
+    except OSError:  # whoever decodes it reports that
+        return None
 
 
 def _frame_size(paths: Sequence[Path], first: tuple[int, int], files: _Files) -> tuple[int, int]:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from panorama.frames import ALARM_SECONDS
+from panorama.frames import alarm_seconds
 from panorama.store.catalog.database import Transaction
 from panorama.store.catalog.picture_offsets import are_known
 from panorama.store.catalog.recorded import OFFSETS, STARTS, have_dates, time_zones
@@ -166,7 +166,8 @@ def _ahead(utc: NDArray[np.int64], zone: tzinfo) -> NDArray[np.int64]:
 
 def _alarms(utc: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.int64]:
     """(N,) numbers of the alarms: a picture of unknown time belongs to that of the one before it."""
-    apart = np.abs(np.diff(utc[known])) > ALARM_SECONDS * 1e6
+    steps = np.abs(np.diff(utc[known])) / 1e6
+    apart = steps > alarm_seconds(steps)
     begins = np.zeros(len(utc), np.int64)
     begins[np.flatnonzero(known)[1:]] = apart
     return np.cumsum(begins)
