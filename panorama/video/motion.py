@@ -139,7 +139,7 @@ class MotionProposer:
     def _uncovered(
         self, relit: NDArray[np.float32], foreground: NDArray[np.uint8], least: NDArray[np.float32]
     ) -> NDArray[np.bool_] | None:
-        """The foreground (h, w) that is ground again, because what paused has left; None if none is.
+        """The foreground (h, w) that is ground again, since what paused there has left; None if none is.
 
         Args:
             least: (h, w) squared difference from which on a pixel is another one.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +19,15 @@ from numpy.typing import NDArray
 
 from panorama.errors import BadImage, VideoOpenError
 from panorama.folders import IMAGE_SUFFIXES
-from panorama.frames import PICTURES, PICTURES_PER_SECOND, DecodeReport, FrameTimes, VideoInfo, alarm_seconds
+from panorama.frames import (
+    ALARM_SECONDS,
+    PICTURES,
+    PICTURES_PER_SECOND,
+    DecodeReport,
+    FrameTimes,
+    VideoInfo,
+    alarm_seconds,
+)
 from panorama.lines import natural_key
 from panorama.pictures.exif import taken_at
 from panorama.pictures.levels import Levels
@@ -295,7 +304,7 @@ class PictureFolderReader(VideoReader):
         return FrameTable(times, np.ones(len(pts), np.bool_), seekable=True, stamped=False)
 
     def _decode(self, start: int, keyframes_only: bool, report: DecodeReport) -> Iterator[VideoFrame]:
-        index, before, border = start, None, self._alarm_seconds()
+        index, before = start, None
         for pts in range(self._first + start if start else 0, len(self._paths)):
             data = self._files.read(self._paths[pts])
             bgr = self._seen(self._paths[pts], data)
@@ -309,9 +318,15 @@ class PictureFolderReader(VideoReader):
             seconds = seconds_between(self._first, pts, self.info.time_base)
             picture = ArrayPicture(bgr if fit is None else _fitted(bgr, fit, width, height), width, height)
             taken = taken_at(data)
-            yield VideoFrame(index, pts, seconds, True, picture, _step(before, taken) > border, fit)
+            yield VideoFrame(index, pts, seconds, True, picture, self._apart(before, taken), fit)
             index, before = index + 1, taken
 
+    def _apart(self, before: datetime | None, taken: datetime | None) -> bool:
+        """Whether two consecutive pictures belong to two alarms; False if a time is unknown."""
+        step = _step(before, taken)
+        return step > ALARM_SECONDS and step > self._alarm_seconds
+
+    @cached_property
     def _alarm_seconds(self) -> float:
         """The step between two pictures that separates alarms, told by an even selection of them."""
         pairs = spread(list(pairwise(self._paths)), TIMED_STEPS)
