@@ -346,7 +346,8 @@ def test_nothing_is_promised_by_tracks_that_are_no_longer_there(
     run("index", "turns.mp4", "--model", "color-bands")
     assert run("calibrate", "--recall", "0.8").status == 0
     with panorama.open("panorama-library") as library:
-        library.register("red", thing_picture("red"))
+        [shown] = library.query("SELECT crop_id FROM crops WHERE time BETWEEN 0.4 AND 1 LIMIT 1").fetchall()
+        library.register("red", [library.crop(shown["crop_id"])])  # the first thing, as it looks in the film
     asked = ("query", "SELECT tracks WHERE entity = 'red' WITH RECALL >= 0.8")
     assert run(*asked).status == 0
     assert run("remove", "turns.mp4").status == 0 and run("index", "others.mp4").status == 0
