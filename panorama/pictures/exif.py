@@ -6,6 +6,7 @@ import re
 import struct
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 
 ORIENTATION, _DETAILS, _TAKEN, _OFFSET, _FRACTION = 0x0112, 0x8769, 0x9003, 0x9011, 0x9291
 """Tags: orientation, place of the Exif sub-directory, and in that DateTimeOriginal, its UTC offset and
@@ -17,6 +18,9 @@ _BOXED = re.compile(rb"(?:Exif\0\0|\0\0\0\0)(?=II\*\0|MM\0\*)")
 """What precedes the EXIF block in HEIC and AVIF: its signature, or without one a distance of 0 to it."""
 _APP1, _PIXELS = 0xE1, 0xDA
 """Markers of JPEG."""
+_JPEG = b"\xff\xd8"
+_HEAD_BYTES = 1 << 17
+"""Holds the EXIF block of a JPEG, which has at most 64 kB and stands at its beginning."""
 
 
 def exif_orientation(exif: bytes) -> int:
@@ -27,6 +31,17 @@ def exif_orientation(exif: bytes) -> int:
         return 1 if place is None else int(struct.unpack_from(f"{order}H", exif, place + 8)[0])
     except (KeyError, struct.error):  # no block, or one that is cut off
         return 1
+
+
+def read_head(path: Path) -> bytes:
+    """The bytes of a picture file that hold its EXIF block: the beginning of a JPEG, all of another file.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        data = file.read(_HEAD_BYTES)
+        return data if data.startswith(_JPEG) else data + file.read()
 
 
 def taken_at(data: bytes) -> datetime | None:
@@ -76,7 +91,7 @@ def jpeg_segments(data: bytes) -> Iterator[tuple[int, int, int]]:
 
     The end may lie behind the data if it is cut off. Yields nothing for other files.
     """
-    place = 2 if data.startswith(b"\xff\xd8") else len(data)
+    place = 2 if data.startswith(_JPEG) else len(data)
     while place + 4 <= len(data) and data[place] == 0xFF:
         marker, length = struct.unpack_from(">BH", data, place + 1)
         if marker == 0xFF:  # a fill byte

@@ -29,7 +29,7 @@ from panorama.frames import (
     alarm_seconds,
 )
 from panorama.lines import natural_key
-from panorama.pictures.exif import taken_at
+from panorama.pictures.exif import read_head, taken_at
 from panorama.pictures.levels import Levels
 from panorama.pictures.picture_size import upright_size
 from panorama.pictures.pixels import laid_flat, unscaled_pixels
@@ -56,8 +56,7 @@ _SHOT_SUFFIXES = IMAGE_SUFFIXES - COPY_SUFFIXES
 Some = TypeVar("Some")
 
 TIMED_STEPS = 64
-HEAD_BYTES = 1 << 17
-"""Steps from picture to picture whose times tell whether a folder is a timelapse; bytes read of each file."""
+"""Steps from picture to picture, or up to twice as many, whose times tell whether a folder is a timelapse."""
 
 SIZED_PICTURES = 100
 """Number of pictures of a folder, or up to twice as many, whose size and depth are examined."""
@@ -366,10 +365,9 @@ def _step(before: datetime | None, taken: datetime | None) -> float:
 
 
 def _head_taken(path: Path) -> datetime | None:
-    """When a picture was taken, as far as the beginning of its file tells."""
+    """When a picture was taken; None also if its file cannot be read."""
     try:
-        with path.open("rb") as file:
-            return taken_at(file.read(HEAD_BYTES))
+        return taken_at(read_head(path))
     except OSError:  # whoever decodes it reports that
         return None
 

@@ -8,15 +8,11 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 from panorama.errors import VideoOpenError
-from panorama.pictures.exif import taken_at
+from panorama.pictures.exif import read_head, taken_at
 from panorama.video.pictures import pictures_in, read_unscaled
 
 _KEYS = ("com.apple.quicktime.creationdate", "creation_time", "date")
 """In order of trust: the first contains its UTC offset; the second by its standard is UTC if it ends in Z."""
-
-_JPEG = b"\xff\xd8"
-_HEAD_BYTES = 1 << 17
-"""Holds the EXIF block of a JPEG, which has at most 64 kB and stands at its beginning."""
 
 FIRST_YEAR = 1980
 """Clocks that were never set show 1904, 1970 or the like."""
@@ -75,11 +71,7 @@ def picture_taken(path: Path, zone: tzinfo = UTC) -> float | None:
     Raises:
         OSError: the file cannot be read.
     """
-    with path.open("rb") as file:
-        data = file.read(_HEAD_BYTES)
-        if not data.startswith(_JPEG):
-            data += file.read()
-    return _taken(data, zone)
+    return _taken(read_head(path), zone)
 
 
 def _is_folder(path: Path) -> bool:
