@@ -295,7 +295,7 @@ def hand_made_crops(tracks: list[int], boxes: list[list[float]]) -> OwnCrops:
     zeros = np.zeros(count)
     return OwnCrops(
         np.arange(count), ids, zeros, np.ones(count, np.float32), zeros, zeros + 2,
-        np.array(boxes, np.float32), TrackGroups.of(ids),
+        np.array(boxes, np.float32), zeros > 0, TrackGroups.of(ids),
     )  # fmt: skip
 
 
@@ -316,7 +316,7 @@ def twins(second_video: int) -> Pairs:
     zeros = np.zeros(4)
     crops = OwnCrops(
         np.arange(4), tracks, np.array([0.0, 2.0, 0.0, 2.0]), np.ones(4, np.float32), zeros, zeros + 2, boxes,
-        TrackGroups.of(tracks),
+        zeros > 0, TrackGroups.of(tracks),
     )  # fmt: skip
     vectors = np.tile(np.array([1, 0], np.float32), (4, 1))
     return pairs_of(crops, vectors, np.array([0, 2]), vectors[[0, 2], None], np.zeros((0, 2), np.float32))

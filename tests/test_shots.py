@@ -14,7 +14,7 @@ from panorama.answering.calibration import SETTING, measured_with
 from panorama.indexing.settings import IngestSettings
 from panorama.library import Library
 from panorama.query.matching.decide import Calibration
-from panorama.tracking.sampling import _ShotFinder
+from panorama.tracking.shots import ShotFinder
 from panorama.video.pictures import ArrayPicture
 from panorama.video.reader import VideoFrame
 
@@ -78,7 +78,7 @@ def grey(number: int, level: int) -> VideoFrame:
     ],
 )
 def test_a_change_in_many_steps_begins_no_shot(levels: tuple[int, ...], first: int | None) -> None:
-    finder = _ShotFinder(lambda start, stop: iter(()))
+    finder = ShotFinder(lambda start, stop: iter(()))
     for number, level in enumerate(levels):
         finder.add(grey(number, level))
     assert finder.first_frame() == first
@@ -96,7 +96,7 @@ def test_frames_passed_over_tell_where_a_shot_begins_if_they_can_all_be_read(
         read.append((start, stop))
         return iter(film[start : min(stop, readable)])
 
-    finder = _ShotFinder(again)
+    finder = ShotFinder(again)
     finder.add(film[0])
     finder.pass_over()
     finder.add(film[4])

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.album.recurring import VIEWS
 from panorama.query.matching.decide import POOL_QUANTILE, levels_together, normalise, pool
 from panorama.query.matching.scoring import SCAN_ROWS, with_mean
 from panorama.query.matching.track_rows import TrackGroups
-from panorama.store.files.schema import segment_of
+from panorama.store.files.schema import BEST_FIRST, segment_of
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -35,9 +36,10 @@ APART_SECONDS = 1.0
 BLOCK = 32
 """Examples compared with all crops at a time, so that memory stays at a few rows for each of them."""
 
-_CROPS = """
-SELECT c.crop_id, c.track_id, c.time, c.quality, t.start_time, t.end_time, c.x1, c.y1, c.x2, c.y2
-FROM crops c JOIN tracks t USING (track_id, video)
+_CROPS = f"""{VIEWS.format(order=BEST_FIRST)}
+SELECT c.crop_id, c.track_id, c.time, c.quality, s.start_time, s.end_time, c.x1, c.y1, c.x2, c.y2,
+       s.motion = 0 AS at_edge
+FROM crops c JOIN views s USING (crop_id, video)
 ORDER BY c.crop_id
 """
 
@@ -65,6 +67,9 @@ class OwnCrops:
     """All crops of a library, ordered by crop id, with what separates same from stranger.
 
     All arrays are (N,), boxes (N, 4).
+
+    Attributes:
+        at_edge: whether the track never leaves the picture's upper or lower edge, as writing does.
     """
 
     crop_ids: NDArray[np.int64]
@@ -74,6 +79,7 @@ class OwnCrops:
     starts: NDArray[np.float64]
     ends: NDArray[np.float64]
     boxes_xyxy: NDArray[np.float32]
+    at_edge: NDArray[np.bool_]
     groups: TrackGroups
 
     @classmethod
@@ -85,7 +91,9 @@ class OwnCrops:
         names = ("track_id", "time", "quality", "start_time", "end_time")
         track_ids, times, quality, starts, ends = (columns[name].to_numpy()[once] for name in names)
         boxes = np.stack([columns[side].to_numpy()[once] for side in ("x1", "y1", "x2", "y2")], axis=1)
-        return cls(crop_ids, track_ids, times, quality, starts, ends, boxes, TrackGroups.of(track_ids))
+        at_edge = columns["at_edge"].to_numpy(zero_copy_only=False)[once]
+        groups = TrackGroups.of(track_ids)
+        return cls(crop_ids, track_ids, times, quality, starts, ends, boxes, at_edge, groups)
 
     @property
     def of_several_videos(self) -> bool:
@@ -163,7 +171,8 @@ def examples_of(crops: OwnCrops) -> NDArray[np.intp]:
     """The best crops of tracks that a person could choose as examples, at most MOST_EXAMPLES.
 
     These are tracks with another crop far enough away in time, and of those the third with the best crops:
-    nobody registers a blurred patch of lawn, which resembles every other one.
+    nobody registers a blurred patch of lawn, which resembles every other one. What keeps to an edge is mostly
+    writing, which looks the same in every crop and in every video of a camera.
     """
     slots = crops.groups.slots
     there = slots >= 0
@@ -171,7 +180,7 @@ def examples_of(crops: OwnCrops) -> NDArray[np.intp]:
     quality = np.where(there, crops.quality[slots], -np.inf)  # (T, C)
     best = slots[np.arange(len(slots)), quality.argmax(axis=1)]
     farthest = np.nanmax(np.abs(times - crops.times[best][:, None]), axis=1)
-    found = best[farthest >= APART_SECONDS]
+    found = best[(farthest >= APART_SECONDS) & ~crops.at_edge[best]]
     if not len(found):
         return found
     ranked = found[np.argsort(-crops.quality[found], kind="stable")]

@@ -13,10 +13,8 @@ from panorama.frames import VideoInfo
 from panorama.regions import Regions
 from panorama.store.files.schema import ENDS_SHAPE
 from panorama.tracking.fades import FadeFinder
+from panorama.tracking.shots import ShotFinder
 from panorama.video import ChangeGate, MotionProposer, PassedFrame, VideoFrame
-
-ONE_STEP = 0.5
-"""A shot change needs this share of the change between two samples within a single frame step."""
 
 GRACE_SECONDS = 5e-4
 """Tolerance for times, which are rounded to the container's time base."""
@@ -147,7 +145,7 @@ class Sampler:
         self._gate = ChangeGate()
         self._motion = MotionProposer(info.width, info.height, info.rotation, info.mirrored)
         self._schedule = _Schedule(rate)
-        self._shots = _ShotFinder(again)
+        self._shots = ShotFinder(again)
         self._unneeded = unneeded
         self._small_size = small_size(info, side)
         self._first: NDArray[np.float32] | None = None
@@ -180,11 +178,13 @@ class Sampler:
         fade = self._fades.look(frame.time_seconds, cells, self._shots.frames, self._shots.grids)
         if cut_at is None:
             begins, cut_at = fade.shot_at, fade.lit_at
+        if seen.changed and not seen.cut and cut_at is None:
+            cut_at = self._shots.jump()
         self._cut(begins)
         if is_cut and self._unneeded is not None:
             # The video has cuts: decoding again at every cut would take longer than decoding all frames.
             self._unneeded.stop(frame.index)
-        self._shots.clear()
+        self._shots.clear(cut_at)
         if begins is not None:  # behind a Break the camera has not moved: keep the learned background
             self._motion.reset()
         # Update even if nothing changed: that is when it learns the background and measures its noise.
@@ -240,64 +240,3 @@ class _Schedule:
             return frame.index % self._every == 0
         before, self._tick = self._tick, max(self._tick, tick_of(frame.time_seconds, self._rate))
         return self._tick > before
-
-
-class _ShotFinder:
-    """Finds the frame of a shot change, from small pictures of the frames since the last sample.
-
-    Args:
-        again: decodes frames [start, stop) once more; used if some of them were skipped.
-
-    Attributes:
-        frames, grids: numbers and small pictures of the frames since the last sample, beginning with it.
-    """
-
-    def __init__(self, again: Callable[[int, int], Iterator[VideoFrame]]) -> None:
-        self._again = again
-        self.frames: list[int] = []
-        self.grids: list[NDArray[np.int16]] = []
-        self._passed = False
-
-    def add(self, frame: VideoFrame) -> None:
-        self.frames.append(frame.index)
-        self.grids.append(_grid(frame))
-
-    def pass_over(self) -> None:
-        """A frame was skipped without decoding."""
-        self._passed = True
-
-    def clear(self) -> None:
-        """The newest frame was sampled: keep only it, to compare the next ones with."""
-        self.frames = self.frames[-1:]
-        self.grids = self.grids[-1:]
-        self._passed = False
-
-    def first_frame(self) -> int | None:
-        """The frame that differs most from the one before it; None if the change was gradual.
-
-        A camera that pans between two samples changes the picture as much as a shot change, but in many
-        steps.
-        """
-        if self._passed:
-            self._look_again()
-        steps = [_difference(a, b) for a, b in zip(self.grids, self.grids[1:], strict=False)]
-        largest = int(np.argmax(steps))
-        if steps[largest] < ONE_STEP * _difference(self.grids[0], self.grids[-1]):
-            return None
-        return self.frames[1 + largest]
-
-    def _look_again(self) -> None:
-        """Decode all frames between the two samples; if damage prevents it, keep those already seen."""
-        first, last = self.frames[0], self.frames[-1]
-        found = [(frame.index, _grid(frame)) for frame in self._again(first, last + 1)]
-        if found and (found[0][0], found[-1][0]) == (first, last):
-            self.frames, self.grids = [index for index, _ in found], [grid for _, grid in found]
-
-
-def _grid(frame: VideoFrame) -> NDArray[np.int16]:
-    return frame.thinned_luma(18, 32).astype(np.int16)
-
-
-def _difference(a: NDArray[np.int16], b: NDArray[np.int16]) -> float:
-    """Mean difference of two small pictures; infinite if their sizes differ."""
-    return float(np.abs(b - a).mean()) if a.shape == b.shape else np.inf
