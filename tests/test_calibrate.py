@@ -32,6 +32,7 @@ from panorama.judging.calibrate import (
     reset_calibration,
 )
 from panorama.judging.own_pairs import OwnCrops, Pairs, pairs_of, pooled_strangers, values_of
+from panorama.models.base import Cohort
 from panorama.models.color import ColorEmbedder
 from panorama.query.matching.decide import Calibration, bands
 from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN
@@ -319,7 +320,9 @@ def twins(second_video: int) -> Pairs:
         zeros > 0, TrackGroups.of(tracks),
     )  # fmt: skip
     vectors = np.tile(np.array([1, 0], np.float32), (4, 1))
-    return pairs_of(crops, vectors, np.array([0, 2]), vectors[[0, 2], None], np.zeros((0, 2), np.float32))
+    return pairs_of(
+        crops, vectors, np.array([0, 2]), vectors[[0, 2], None], Cohort.plain(np.zeros((0, 2), np.float32))
+    )
 
 
 def test_what_is_beside_an_example_is_a_stranger_however_alike_it_is() -> None:
@@ -430,8 +433,8 @@ def test_an_example_has_the_values_that_a_registered_picture_has() -> None:
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     views, cohort, crops = unit[:9].reshape(3, 3, 6), unit[9:30], unit[30:]
     ids = np.arange(len(crops))
-    for seen, values in zip(views, values_of(views, crops, cohort), strict=True):
-        sought = Sought.of(Registered(seen), "one", cohort)
+    for seen, values in zip(views, values_of(views, crops, Cohort.plain(cohort)), strict=True):
+        sought = Sought.of(Registered(seen), "one", Cohort.plain(cohort))
         (alone,) = score_tracks([sought], Rows(ids, ids, crops), TrackRows.of(ids), ids, None)
         np.testing.assert_allclose(values, alone.normalised, atol=1e-5)
 

@@ -15,6 +15,7 @@ from test_kinship import ELSEWHERE, HERE, MOVED_ON, Seen, Where
 from test_matching import FakeSource, Remembered, TwoExits, by_track
 from test_on_terms import Ticking
 
+from panorama.models.base import Cohort
 from panorama.query.matching import on_terms
 from panorama.query.matching.decide import Calibration, bands
 from panorama.query.matching.kinship import settle
@@ -56,7 +57,7 @@ class Mirror:
         self.asked += track_ids.tolist()
         rows = np.searchsorted(self.ids, track_ids)
         vectors = np.array([vector(self.tracks[row]) for row in rows], np.float32).reshape(-1, 9)
-        return Looks.of(track_ids, vectors, np.zeros((0, 9), np.float32))
+        return Looks.of(track_ids, vectors, Cohort.plain(np.zeros((0, 9), np.float32)))
 
 
 def ids_of(tracks: Sequence[Seen]) -> NDArray[np.int64]:
@@ -185,7 +186,7 @@ def test_tracks_without_a_vector_are_not_alike() -> None:
 
 def test_likeness_is_on_the_scale_of_the_one_that_strangers_come_nearer_to() -> None:
     vectors = np.array([[1, 0], [0.6, 0.8], [1, 0]], np.float32)
-    looks = Looks.of(np.array([7, 5, 7]), vectors, np.array([[0, 1.0]], np.float32))
+    looks = Looks.of(np.array([7, 5, 7]), vectors, Cohort.plain(np.array([[0, 1.0]], np.float32)))
     assert looks.track_ids.tolist() == [5, 7]
     assert looks.levels == pytest.approx([0.8, 0])
     found = looks.likeness(np.array([5, 7, 7]), np.array([7, 7, 9]))
@@ -195,7 +196,7 @@ def test_likeness_is_on_the_scale_of_the_one_that_strangers_come_nearer_to() -> 
 def test_many_pairs_are_compared_some_at_a_time() -> None:
     """350,000 pairs in a crowd took 600 MB."""
     vectors = np.random.default_rng(0).normal(size=(500, 256)).astype(np.float32)
-    looks = Looks.of(np.arange(500), vectors, np.zeros((0, 256), np.float32))
+    looks = Looks.of(np.arange(500), vectors, Cohort.plain(np.zeros((0, 256), np.float32)))
     ones, others = np.divmod(np.arange(100_000), 200)
     tracemalloc.start()
     found = looks.likeness(ones, others)

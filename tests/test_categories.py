@@ -13,6 +13,7 @@ from test_matching import Remembered, TwoExits, by_track, source
 from test_on_terms import Ticking, accepted, many_tracks
 
 from panorama.errors import AccuracyError, UnknownEntity
+from panorama.models.base import Cohort
 from panorama.query.matching.category import CATEGORY_REACH, MOST_SHARE, as_category, stranger_plane
 from panorama.query.matching.cost import Costs
 from panorama.query.matching.decide import Calibration, levels_together, normalise
@@ -60,7 +61,7 @@ def test_a_crop_is_worth_the_nearest_view_and_what_all_views_share(draw: np.rand
     for _ in range(20):
         views, cohort, crops = units(draw, 6, around=4.0), units(draw, 40), units(draw, 30)
         positive = with_mean(views)
-        level = levels_together(positive, cohort)
+        level = levels_together(positive, Cohort.plain(cohort))
         rows, reaching = as_category(views, positive, level, NONE, cohort)
         weights, offset, share = stranger_plane(views, NONE, cohort)
         shares.append(share)
@@ -107,7 +108,7 @@ def test_where_views_share_little_what_they_share_counts_for_little(draw: np.ran
     for around in (8.0, 4.0, 3.0, 2.0, 1.0, 0.5, 0.0):
         views = units(draw, 12, 32, around)
         positive = with_mean(views)
-        level = levels_together(positive, cohort)
+        level = levels_together(positive, Cohort.plain(cohort))
         rows, reaching = as_category(views, positive, level, nothing, cohort)
         plane = stranger_plane(views, nothing, cohort)
         shares.append(0.0 if plane is None else plane[2])
@@ -122,7 +123,7 @@ def test_of_three_strangers_none_is_farther_than_the_nearest_and_there_is_no_pla
     draw: np.random.Generator,
 ) -> None:
     views, cohort = units(draw, 4, around=2.0), units(draw, 3)
-    level = levels_together(views, cohort)
+    level = levels_together(views, Cohort.plain(cohort))
     rows, reaching = as_category(views, views, level, NONE, cohort)
     assert rows is views
     np.testing.assert_allclose(reaching, 1 - CATEGORY_REACH * (1 - level), rtol=1e-6)
@@ -134,7 +135,7 @@ def test_a_plane_that_no_similarity_can_stand_for_is_left_out(draw: np.random.Ge
         cohort = draw.normal(size=(20, 3)) + draw.choice([3.0, 10.0]) * np.eye(3)[0]
         views = draw.normal(size=(20, 3)) + draw.choice([0.3, 1.0, 3.0]) * np.eye(3)[0]
         cohort, views = (np.float32(v / np.linalg.norm(v, axis=1, keepdims=True)) for v in (cohort, views))
-        level = levels_together(views, cohort)
+        level = levels_together(views, Cohort.plain(cohort))
         rows, reaching = as_category(views, views, level, np.zeros((0, 3), np.float32), cohort)
         assert np.isfinite(rows).all() and (reaching < 1).all()
 
@@ -161,8 +162,8 @@ def test_a_picture_of_one_view_counts_as_much_for_a_category_as_one_of_many(
         np.concatenate([views, unlike]),
         ANY,
     )
-    found, positive = Sought.of(album, "thing", cohort), with_mean(views)
-    level = levels_together(positive, cohort)
+    found, positive = Sought.of(album, "thing", Cohort.plain(cohort)), with_mean(views)
+    level = levels_together(positive, Cohort.plain(cohort))
     rows, reaching = as_category(views, positive, level, unlike, cohort, (ids, other))
     np.testing.assert_array_equal(found.positive, rows)
     np.testing.assert_array_equal(found.level[: len(rows)], reaching)
@@ -174,7 +175,9 @@ def test_what_an_index_is_asked_for_is_all_that_is_worth_a_value(draw: np.random
     views, cohort, crops = units(draw, 6, around=2.0), units(draw, 40), units(draw, 400, around=1.0)
     index, ids, no = np.zeros(6, np.int32), np.arange(6), np.zeros(6, np.bool_)
     for categories in (frozenset(), ANY):
-        one = Sought.of(Album(("thing",), index, ids, no, no, views, categories), "thing", cohort)
+        one = Sought.of(
+            Album(("thing",), index, ids, no, no, views, categories), "thing", Cohort.plain(cohort)
+        )
         queries, least = one.near(0.3)
         np.testing.assert_allclose(np.linalg.norm(queries, axis=1), 1, rtol=1e-5)
         values = normalise(one.positive @ crops.T, one.level)
@@ -221,7 +224,7 @@ def test_what_was_denied_is_told_from_the_nearest_example_whatever_all_of_them_s
     crop = np.asarray(shared + 0.02 * units(draw, 1), np.float32)
     crop /= np.linalg.norm(crop)
     plain = replace(album, categories=frozenset())
-    as_one, as_any = (Sought.of(some, "thing", cohort) for some in (plain, album))
+    as_one, as_any = (Sought.of(some, "thing", Cohort.plain(cohort)) for some in (plain, album))
     own = normalise(as_any.positive @ crop.T, as_any.level[: len(as_any.positive)]).max()
     assert own > normalise(as_any.denied @ crop.T, as_any.denied_level).max()
     assert denied_values(as_any, crop) > SAME_PICTURE

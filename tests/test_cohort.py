@@ -9,6 +9,7 @@ import pytest
 from fakes import shapes_on_noise
 from numpy.typing import NDArray
 
+from panorama.models.base import Cohort
 from panorama.models.embedder import PanoramaNet
 from panorama.models.training import sources
 from panorama.models.training.cohort import (
@@ -132,7 +133,9 @@ def raised(net: PanoramaNet, views: list[NDArray[np.uint8]], strangers: slice) -
     vectors, cohort = net.embed(views), net.cohort()[-1]
     things = cohort[:COHORT_SIZE]
     beside = np.concatenate([things, cohort[strangers]])
-    return float((cohort_level(vectors, beside) - cohort_level(vectors, things)).mean())
+    return float(
+        (cohort_level(vectors, Cohort.plain(beside)) - cohort_level(vectors, Cohort.plain(things))).mean()
+    )
 
 
 def test_marks_are_of_one_size_and_differ() -> None:

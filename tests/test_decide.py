@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from panorama.models.base import Cohort
 from panorama.query.matching.decide import (
     COHORT_NEIGHBOURS,
     POOL_QUANTILE,
@@ -27,13 +28,13 @@ PLAIN = Calibration(centre=0.5, slope=10.0, low=0.3, high=0.7, near_best=0.0)
 def test_the_same_picture_is_one_and_the_nearest_stranger_zero() -> None:
     cohort = np.array([[1, 0, 0], [0, 1, 0]], np.float32)
     exemplar = np.array([[0.6, 0.8, 0]], np.float32)
-    level = cohort_level(exemplar, cohort)
+    level = cohort_level(exemplar, Cohort.plain(cohort))
     assert level == pytest.approx([0.7])
     assert normalise(np.array([[1.0, 0.7, 0.4]], np.float32), level)[0] == pytest.approx([1, 0, -1], abs=1e-6)
 
 
 def test_without_a_cohort_similarity_stands_for_itself() -> None:
-    level = cohort_level(np.eye(2, dtype=np.float32), np.zeros((0, 2), np.float32))
+    level = cohort_level(np.eye(2, dtype=np.float32), Cohort.plain(np.zeros((0, 2), np.float32)))
     assert normalise(np.array([[0.4], [0.2]], np.float32), level)[:, 0] == pytest.approx([0.4, 0.2], abs=1e-6)
 
 
@@ -47,20 +48,23 @@ def test_several_exemplars_come_no_nearer_to_strangers_than_one() -> None:
         largest = normalise(exemplars @ cohort.T, level).max(axis=0)
         return float(np.sort(largest)[-COHORT_NEIGHBOURS:].mean())
 
-    assert nearest(cohort_level(exemplars, cohort)) > 0.05
-    assert nearest(levels_together(exemplars, cohort)) == pytest.approx(0, abs=1e-5)
-    same = normalise(np.ones((4, 1), np.float32), levels_together(exemplars, cohort))
+    strangers = Cohort.plain(cohort)
+    assert nearest(cohort_level(exemplars, strangers)) > 0.05
+    assert nearest(levels_together(exemplars, strangers)) == pytest.approx(0, abs=1e-5)
+    same = normalise(np.ones((4, 1), np.float32), levels_together(exemplars, strangers))
     assert same[:, 0] == pytest.approx(np.ones(4))  # the same picture stays at 1
-    assert levels_together(exemplars[:1], cohort) == pytest.approx(cohort_level(exemplars[:1], cohort))
-    assert levels_together(exemplars, cohort[:0]) == pytest.approx(np.zeros(4))
-    assert len(levels_together(np.zeros((0, 0), np.float32), cohort)) == 0  # an entity without an example
+    assert levels_together(exemplars[:1], Cohort.plain(cohort)) == pytest.approx(
+        cohort_level(exemplars[:1], Cohort.plain(cohort))
+    )
+    assert levels_together(exemplars, Cohort.plain(cohort[:0])) == pytest.approx(np.zeros(4))
+    assert len(levels_together(np.zeros((0, 0), np.float32), strangers)) == 0  # an entity without an example
 
 
 def test_an_exemplar_given_twice_changes_no_level() -> None:
     cohort = np.array([[1, 0, 0], [0, 1, 0], [0, 0.6, 0.8]], np.float32)
     exemplar = np.array([[0.6, 0.8, 0]], np.float32)
-    twice = levels_together(np.repeat(exemplar, 2, axis=0), cohort)
-    assert twice == pytest.approx(np.repeat(cohort_level(exemplar, cohort), 2), abs=1e-6)
+    twice = levels_together(np.repeat(exemplar, 2, axis=0), Cohort.plain(cohort))
+    assert twice == pytest.approx(np.repeat(cohort_level(exemplar, Cohort.plain(cohort)), 2), abs=1e-6)
 
 
 def test_the_best_exemplar_counts() -> None:
@@ -94,7 +98,7 @@ def test_a_border_belongs_to_what_lies_above_it() -> None:
 
 def test_an_example_that_is_among_the_strangers_itself_has_a_level_below_one() -> None:
     exemplar = np.array([[1, 0]], np.float32)
-    level = cohort_level(exemplar, np.repeat(exemplar, 3, axis=0))
+    level = cohort_level(exemplar, Cohort.plain(np.repeat(exemplar, 3, axis=0)))
     assert level == pytest.approx([0.95])
     values = normalise(np.array([[1.0, 0.95, 0.9]], np.float32), level)
     assert values[0] == pytest.approx([1, 0, -1], abs=1e-4)

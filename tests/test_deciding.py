@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from panorama.models.base import Cohort
 from panorama.query.matching.meeting import Places
 from panorama.query.matching.scoring import Sought, score_tracks
 from panorama.query.matching.track_rows import TrackGroups, TrackRows
@@ -86,7 +87,7 @@ def test_the_shipped_rule_has_the_values_of_the_product(bench) -> None:
     class Table:
         crop_ids, track_ids, vectors = np.arange(CROPS), OWNERS, VECTORS[2]
 
-    sought = Sought.of(Album(), "x", COHORT[2])
+    sought = Sought.of(Album(), "x", Cohort.plain(COHORT[2]))
     groups = TrackRows.of(OWNERS)
     product = score_tracks([sought], Table(), groups, np.arange(TRACKS), None)[0]
     _, values = deciding.Study(deciding.SHIPPED, COHORT).values(one)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from test_matching import FakeAlbum, Table, unit
 
+from panorama.models.base import Cohort
 from panorama.query.matching.scoring import Sought, score_tracks
 from panorama.query.matching.track_rows import TrackRows
 
@@ -45,7 +46,7 @@ def test_a_look_alike_counts_by_the_mean_of_its_views_and_not_by_that_of_several
     pictures = ((unit(1.0), unit(0.9)), (unit(0.1), TILTED), (unit(0.2), unit(0.3)))
     album = seen_twice(*pictures, negative=(False, True, True))
     cohort = np.array([unit(0.3), [0.0, 0.6, 0.8]], np.float32)
-    sought = Sought.of(album, "thing", cohort)
+    sought = Sought.of(album, "thing", Cohort.plain(cohort))
     means = np.array([np.add(*picture) for picture in pictures[1:]])
     means /= np.linalg.norm(means, axis=1, keepdims=True)
     assert sought.negative == pytest.approx(means, abs=1e-6) and len(sought.positive) == 3

@@ -15,6 +15,7 @@ from panorama.content import content_dir
 from panorama.errors import ModelError, UsageError
 from panorama.models import cores
 from panorama.models.embedder import PanoramaNet
+from panorama.models.late import cohorts_of
 from panorama.models.ranges import read_ranges
 from panorama.models.retrieval import Answers
 from panorama.models.training import adapt as adapt_module
@@ -156,6 +157,10 @@ def test_the_written_model_gives_the_turned_vectors(
     assert np.abs(new.embed_all(pictures) - old).max() > 0.01
     moved = turned_vectors(np.asarray(PanoramaNet(start, precision="float32").cohort()), maps)
     np.testing.assert_allclose(new.cohort(), moved, atol=2e-3)
+    before, after = cohorts_of(start)[-1], new.cohorts()[-1]
+    grey = turned_vectors(np.stack([cohort.grey for cohort in cohorts_of(start)]), maps)[-1]
+    np.testing.assert_allclose(after.grey, grey, atol=2e-3)
+    assert np.array_equal(after.hues, before.hues), "colours stay"
 
 
 def test_the_written_model_runs_in_8_bits_as_the_one_that_it_was_made_from(

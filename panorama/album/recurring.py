@@ -97,7 +97,7 @@ def _alike(library: Library, crop_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
     """(T, T) whether crop i, as an example, would accept crop j, by the decision rule for single crops."""
     exit = library.embedder.exits
     vectors = library.vectors_of(crop_ids, exit)  # (T, dim)
-    level = cohort_level(vectors, library.embedder.cohort()[exit - 1])
+    level = cohort_level(vectors, library.embedder.cohorts()[exit - 1])
     calibration = library.calibrations[exit - 1]
     return np.asarray(calibration.score(normalise(vectors @ vectors.T, level)) >= calibration.high)
 

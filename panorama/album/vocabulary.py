@@ -214,7 +214,7 @@ def describe(library: Library, name: str) -> Result:
     entity = library.entity(name)
     embedder, exit = library.embedder, library.embedder.exits
     views = library.snapshot().album(embedder.hash, exit)
-    sought = Sought.of(views, entity.name, embedder.cohort()[exit - 1])
+    sought = Sought.of(views, entity.name, embedder.cohorts()[exit - 1])
     album = views.averaged()
     mine = album.entity_index == album.entities.index(entity.name)
     positive = album.vectors[mine & ~album.negative]  # (P, dim)

@@ -267,7 +267,8 @@ class Indexer:
             yield parcel
 
     def _embed(self, parcels: Iterator[Any]) -> Generator[Any, None, None]:
-        cohort = self.embedder.cohort()[0]
+        # Without grey strangers: with them, grey tracks are split where they show one thing.
+        cohort = self.embedder.cohorts()[0].without_grey()
 
         def embed(some: list[Parcel]) -> End:
             later = self.embedder.embed_to_later([x for p in some for x in p.pictures], self.depth)

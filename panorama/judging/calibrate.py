@@ -159,7 +159,7 @@ def calibrate(
     exits = []
     for exit, rule in enumerate(rules, start=1):
         vectors = library.vectors_of(crops.crop_ids, exit)
-        cohort = library.embedder.cohort()[exit - 1]
+        cohort = library.embedder.cohorts()[exit - 1]
         pairs = pairs_of(crops, vectors, examples, views[exit - 1], cohort)
         if recall is None:
             _check_strangers(pairs)

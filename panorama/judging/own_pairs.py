@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.album.recurring import VIEWS
+from panorama.models.base import Cohort
 from panorama.query.matching.decide import POOL_QUANTILE, levels_together, normalise, pool
 from panorama.query.matching.scoring import SCAN_ROWS, with_mean
 from panorama.query.matching.track_rows import TrackGroups
@@ -107,12 +108,12 @@ def pairs_of(
     vectors: NDArray[np.float32],
     examples: NDArray[np.intp],
     views: NDArray[np.float32],
-    cohort: NDArray[np.float32],
+    cohort: Cohort,
 ) -> Pairs:
     """The values that examples (E,), rows of the crops (N, dim), reach with their views (E, V, dim).
 
     Args:
-        cohort: (M, dim) foreign vectors to normalise against.
+        cohort: of their exit, to normalise against.
     """
     same = [
         float(np.quantile(values_of(seen[None], vectors[_apart(crops, example)], cohort)[0], POOL_QUANTILE))
@@ -132,7 +133,7 @@ def pairs_of(
 
 
 def values_of(
-    views: NDArray[np.float32], vectors: NDArray[np.float32], cohort: NDArray[np.float32]
+    views: NDArray[np.float32], vectors: NDArray[np.float32], cohort: Cohort
 ) -> NDArray[np.float32]:
     """Normalised similarity (E, N) of crops (N, dim) to examples of one image each (E, V, dim)."""
     each = [with_mean(seen) for seen in views]

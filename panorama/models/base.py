@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -42,6 +43,68 @@ class Later(Generic[Result]):
     def done(cls, result: Result) -> Later[Result]:
         """A result that is already there."""
         return cls(lambda: (result, 0.0))
+
+
+MOST_HUE = 0.02
+"""A picture is grey if its hues have at most this share of its colours' squared length. Pictures without any
+colour have up to 0.007, since the model keeps colours roughly; a white car in colour has 0.06, and a tint of
+one level of chroma 0.04.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Cohort:
+    """Foreign pictures that scores are normalised against, at one exit.
+
+    A camera in infrared shows the world in grey, and an old film does. There all things look more alike than
+    in colour, so strangers are nearer. Grey strangers count for what is grey itself, and for nothing else.
+
+    Attributes:
+        vectors: (N, dim) float32; N = 0 for a model without a cohort.
+        grey: (M, dim) float32 of grey pictures.
+        hues: (dim, K) float32: a vector's product with these gives the strengths of its hues.
+    """
+
+    vectors: NDArray[np.float32]
+    grey: NDArray[np.float32]
+    hues: NDArray[np.float32]
+
+    @classmethod
+    def plain(cls, vectors: NDArray[np.float32]) -> Cohort:
+        """Without grey pictures."""
+        dim = vectors.shape[1]
+        return cls(vectors, np.zeros((0, dim), np.float32), np.zeros((dim, 0), np.float32))
+
+    def without_grey(self) -> Cohort:
+        """The same without the strangers that count for grey pictures alone."""
+        return Cohort.plain(self.vectors)
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def is_grey(self, vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """(V,) whether vectors (V, dim) are of grey pictures; without grey strangers, none is."""
+        if not len(self.grey):
+            return np.zeros(len(vectors), np.bool_)
+        return np.asarray(((vectors @ self.hues) ** 2).sum(axis=1) <= MOST_HUE)
+
+    def similarity(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(V, N or N + M) similarities of vectors (V, dim) to all strangers that count for one of them.
+
+        Where a stranger does not count, the similarity is -1.
+        """
+        found = vectors @ self.vectors.T
+        grey = self.is_grey(vectors)
+        if not grey.any():
+            return found
+        more = np.full((len(vectors), len(self.grey)), -1, np.float32)
+        more[grey] = vectors[grey] @ self.grey.T
+        return np.concatenate([found, more], axis=1)
+
+    def beside(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(N or N + M, dim) the strangers that count for all of some vectors (V, dim)."""
+        is_grey = len(vectors) > 0 and bool(self.is_grey(vectors).all())
+        return np.concatenate([self.vectors, self.grey]) if is_grey else self.vectors
 
 
 class Embedder(ABC):
@@ -116,10 +179,18 @@ class Embedder(ABC):
         """
         return np.zeros((self.exits, 0, self.dim), np.float32)
 
+    def cohorts(self) -> tuple[Cohort, ...]:
+        """The same at each exit, with those strangers that count for grey pictures alone."""
+        return tuple(Cohort.plain(vectors) for vectors in self.cohort())
+
     @cached_property
     def cohort_digest(self) -> str:
-        """Digest of the cohort: with another cohort, the same vectors get other normalised values."""
-        return hashlib.sha256(np.ascontiguousarray(self.cohort()).tobytes()).hexdigest()
+        """Digest of the cohorts: with other cohorts, the same vectors get other normalised values."""
+        digest = hashlib.sha256()
+        for part in ("vectors", "grey", "hues"):
+            for cohort in self.cohorts():
+                digest.update(np.ascontiguousarray(getattr(cohort, part)).tobytes())
+        return digest.hexdigest()
 
 
 def network_facts(model: Embedder | Proposer) -> dict[str, str] | None:

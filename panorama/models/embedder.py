@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import ModelError
-from panorama.models.base import Embedder, Image
-from panorama.models.color import color_bands
+from panorama.models.base import Cohort, Embedder, Image
+from panorama.models.color import BINS, COLOR_DIM, HUES, TONES, color_bands
 from panorama.models.device import choose_device
 from panorama.models.folded import Tensors
-from panorama.models.late import EXITS, cohort_of, net_facts, net_hash
+from panorama.models.late import EXITS, cohorts_of, net_facts, net_hash
 from panorama.models.precision import Precision, choose, why_no_int8
 from panorama.models.ranges import Ranges, in_batches, measure, ranges_for
 from panorama.models.weights import WEIGHTS, ModelFolder
@@ -130,8 +130,21 @@ class PanoramaNet(Embedder):
 
     def cohort(self) -> NDArray[np.float32]:
         """(exits, N, dim) float32 of foreign training pictures; N = 0 if the folder has none."""
-        found = cohort_of(self._folder)
-        return super().cohort() if found is None else found
+        cohorts = cohorts_of(self._folder)
+        return np.stack([cohort.vectors for cohort in cohorts]) if cohorts else super().cohort()
+
+    def cohorts(self) -> tuple[Cohort, ...]:
+        """The same at each exit, with those strangers that count for grey pictures alone."""
+        return cohorts_of(self._folder) or super().cohorts()
+
+    def hues(self) -> NDArray[np.float32]:
+        """(dim, K) float32: a vector times these gives the strengths of its hues, as `Cohort` wants them.
+
+        The colour axes are orthogonal, so what they kept of the hues can be read from the colour part.
+        """
+        of_hues = np.arange(COLOR_DIM) % BINS < HUES * TONES
+        kept = self._color_axes[of_hues].T / max(self._color_weight, 1e-6) ** 0.5  # (color_dim, K)
+        return np.concatenate([np.zeros((self.learned_dim, kept.shape[1]), np.float32), kept])
 
     def _check(self, exit: int) -> int:
         if not 1 <= exit <= self.exits:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import ModelError
-from panorama.models.base import Embedder, Image, Proposer
+from panorama.models.base import Cohort, Embedder, Image, Proposer
 from panorama.models.precision import Precision
 from panorama.models.weights import COHORT, WEIGHTS, ModelFolder
 
@@ -117,11 +117,21 @@ def net_facts(folder: ModelFolder) -> tuple[int, int, float]:
     return side, dim, color_weight
 
 
-def cohort_of(folder: ModelFolder) -> NDArray[np.float32] | None:
-    """(exits, N, dim) float32 vectors of foreign pictures; None if the folder has none."""
+def cohorts_of(folder: ModelFolder) -> tuple[Cohort, ...]:
+    """The cohort of each exit, read-only; none at all if the folder has none."""
     if COHORT not in folder.recipe.get("sha256", {}):
-        return None
-    return np.asarray(folder.arrays(COHORT)["vectors"], np.float32)
+        return ()
+    parts = folder.arrays(COHORT)
+    if "grey" not in parts:  # of an earlier version
+        return tuple(Cohort.plain(_shared(vectors)) for vectors in parts["vectors"])
+    each = zip(parts["vectors"], parts["grey"], strict=True)
+    return tuple(Cohort(_shared(one), _shared(grey), _shared(parts["hues"])) for one, grey in each)
+
+
+def _shared(values: NDArray[Any]) -> NDArray[np.float32]:
+    found = np.asarray(values, np.float32)
+    found.flags.writeable = False  # all callers share this array
+    return found
 
 
 class LateEmbedder(LateNet["PanoramaNet"], Embedder):  # type: ignore[override]
@@ -132,7 +142,7 @@ class LateEmbedder(LateNet["PanoramaNet"], Embedder):  # type: ignore[override]
     def __init__(self, folder: ModelFolder) -> None:
         self._model_folder = folder
         self._late = Late(self._loaded)
-        self._cohort = Late(self._read_cohort)
+        self._cohorts = Late(lambda: cohorts_of(folder))
         self.folder = folder.path
         self.name = folder.name
         self.hash = net_hash(folder)
@@ -166,12 +176,10 @@ class LateEmbedder(LateNet["PanoramaNet"], Embedder):  # type: ignore[override]
         return self.net.embed(images, exit)
 
     def cohort(self) -> NDArray[np.float32]:
-        """(exits, N, dim) float32 of foreign training pictures, read-only; N = 0 if the folder has none."""
-        return self._cohort()
+        """(exits, N, dim) float32 of foreign training pictures; N = 0 if the folder has none."""
+        cohorts = self._cohorts()
+        return np.stack([cohort.vectors for cohort in cohorts]) if cohorts else super().cohort()
 
-    def _read_cohort(self) -> NDArray[np.float32]:
-        found = cohort_of(self._model_folder)
-        if found is None:
-            return super().cohort()
-        found.flags.writeable = False  # all callers share this array
-        return found
+    def cohorts(self) -> tuple[Cohort, ...]:
+        """The same at each exit, with those strangers that count for grey pictures alone; read-only."""
+        return self._cohorts() or super().cohorts()

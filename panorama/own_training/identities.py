@@ -14,6 +14,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from panorama.errors import MissingExtra, UsageError
+from panorama.models.base import Cohort
 from panorama.models.training.moments import at_once
 from panorama.query.matching.decide import Calibration, cohort_level, normalise
 
@@ -57,9 +58,7 @@ class Tracks:
         return out
 
 
-def alike(
-    vectors: NDArray[np.float32], cohort: NDArray[np.float32], calibration: Calibration
-) -> NDArray[np.bool_]:
+def alike(vectors: NDArray[np.float32], cohort: Cohort, calibration: Calibration) -> NDArray[np.bool_]:
     """(T, T): whether either of two tracks, as an exemplar, would accept the other."""
     level = cohort_level(vectors, cohort)
     scores = calibration.score(normalise(vectors @ vectors.T, level))

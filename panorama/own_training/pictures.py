@@ -284,7 +284,7 @@ def _clustered(library: Library, crop_ids: NDArray[np.int64], rows: object) -> l
         columns["end_time"][first][pick],
         means[pick],
     )
-    cohort = library.embedder.cohort()[exit - 1]
+    cohort = library.embedder.cohorts()[exit - 1]
     found = pseudo_identities(tracks, alike(tracks.vectors, cohort, library.calibrations[exit - 1]))
     name_of: list[str | None] = [None] * len(track_ids)
     for place, number in zip(pick.tolist(), found.tolist(), strict=True):

@@ -177,7 +177,7 @@ class _Account:
         self._library, self._matcher, self._name, self._exit = library, matcher, name, exit
         self._track = np.array([track_id], np.int64)
         self._album = matcher.source.album(exit)
-        self._cohort = matcher.embedder.cohort()[exit - 1]
+        self._cohort = matcher.embedder.cohorts()[exit - 1]
         self._sought = Sought.of(self._album, name, self._cohort, matcher.source.said(name))
         crops = matcher.source.deepen(crop_ids, exit)
         self._crop_ids = crops.crop_ids

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.models.base import Cohort
 from panorama.query.matching.decide import cohort_level, normalise
 from panorama.regions import iou
 from panorama.tracking.segmenting import FinishedTrack
@@ -22,13 +23,13 @@ MOST_ALIKE = 0.0
 
 
 def split_tracks(
-    tracks: Sequence[FinishedTrack], vectors: NDArray[np.float32], cohort: NDArray[np.float32]
+    tracks: Sequence[FinishedTrack], vectors: NDArray[np.float32], cohort: Cohort
 ) -> list[FinishedTrack]:
     """The tracks in order, each whole or in parts; all views stay, in their order.
 
     Args:
         vectors: (C, dim) unit vectors of the first exit, of the views of all tracks in order.
-        cohort: (N, dim) foreign pictures at that exit; without any, nothing is split.
+        cohort: of that exit; without strangers, nothing is split.
     """
     if not len(cohort):
         return list(tracks)
@@ -43,7 +44,7 @@ def split_tracks(
     return found
 
 
-def _alike_next(vectors: NDArray[np.float32], cohort: NDArray[np.float32]) -> NDArray[np.float32]:
+def _alike_next(vectors: NDArray[np.float32], cohort: Cohort) -> NDArray[np.float32]:
     """(C - 1,) normalised similarity of each vector (C, dim) to the next, by the kinder of both levels."""
     if len(vectors) < 2:
         return np.zeros(0, np.float32)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.errors import ModelError
-from panorama.models.base import Embedder, Image, Later, Proposer
+from panorama.models.base import Cohort, Embedder, Image, Later, Proposer
 from panorama.models.late import LateEmbedder
 from panorama.models.late_proposer import LateProposer, ProposalSettings
 from panorama.models.precision import Precision
@@ -351,3 +351,7 @@ class EmbedderBeside(_There, Embedder):  # type: ignore[misc, override]
     def cohort(self) -> NDArray[np.float32]:
         """(exits, N, dim) float32 vectors of unrelated training pictures."""
         return self._late.cohort()
+
+    def cohorts(self) -> tuple[Cohort, ...]:
+        """The same at each exit, with those strangers that count for grey pictures alone."""
+        return self._late.cohorts()

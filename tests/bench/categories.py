@@ -28,7 +28,7 @@ from panorama.answering.source import PickedVectors
 from panorama.content import content_dir
 from panorama.judging.evaluate import average_precision
 from panorama.library import Library
-from panorama.models.base import Embedder
+from panorama.models.base import Cohort, Embedder
 from panorama.models.registry import DEFAULT_EMBEDDER
 from panorama.models.training.heldout import held_out_pictures
 from panorama.models.training.views import degrade
@@ -141,7 +141,7 @@ def drawn(pictures: Pictures, examples: int) -> Iterator[tuple[str, NDArray[np.i
 
 
 def asked(
-    examples: int, pictures: Pictures, where: dict[str, Archive], cohort: Values, category: bool
+    examples: int, pictures: Pictures, where: dict[str, Archive], cohort: Cohort, category: bool
 ) -> Iterator[Asked]:
     """Every category that has enough pictures, once for each seed."""
     for label, mine in drawn(pictures, examples):
@@ -160,7 +160,7 @@ def sought(
 
 
 def with_look_alikes(
-    examples: int, pictures: Pictures, cohort: Values, rule: Calibration
+    examples: int, pictures: Pictures, cohort: Cohort, rule: Calibration
 ) -> Iterator[NDArray[np.float64]]:
     """(2, 4) of each category that is taken for another: F1, recall, precision and wrong ones of that class.
 
@@ -188,7 +188,7 @@ def with_look_alikes(
 
 
 def several(
-    classes: int, pictures: Pictures, where: dict[str, Archive], cohort: Values, category: bool
+    classes: int, pictures: Pictures, where: dict[str, Archive], cohort: Cohort, category: bool
 ) -> Iterator[Asked]:
     """So many classes at once as one category, each by OF_EACH pictures: they have little in common."""
     every = list(drawn(pictures, OF_EACH))
@@ -232,7 +232,7 @@ def main() -> None:
     where = {name: Archive.of(library) for name, library in opened.items()}
     pictures = Pictures.embedded(given.footage, embedder)
     print(f"reach {CATEGORY_REACH}, floor {rule.centre}\n")
-    cohort = embedder.cohort()[-1]
+    cohort = embedder.cohorts()[-1]
     compare("examples", EXAMPLES, lambda count, any_: asked(count, pictures, where, cohort, any_), rule)
     print("\n| examples | look-alikes | F1 | recall | precision | of that class |")
     print("|---|---|---|---|---|---|")

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from panorama.album.examples import GEOMETRY, VIEWS
 from panorama.content import content_dir
 from panorama.judging.evaluate import average_precision
+from panorama.models.base import Cohort
 from panorama.models.registry import DEFAULT_EMBEDDER
 from panorama.models.weights import read_recipe
 from panorama.query.matching.decide import COHORT_NEIGHBOURS, POOL_QUANTILE, Calibration, bands, crop_scores
@@ -290,7 +291,9 @@ class Study:
         def look(track_ids: NDArray[np.int64]) -> Looks:
             slots = archive.groups.slots[np.searchsorted(archive.groups.track_ids, track_ids)]
             there = slots >= 0
-            return Looks.of(np.repeat(track_ids, there.sum(axis=1)), seen[slots[there]], self.space.cohort)
+            return Looks.of(
+                np.repeat(track_ids, there.sum(axis=1)), seen[slots[there]], Cohort.plain(self.space.cohort)
+            )
 
         return look
 

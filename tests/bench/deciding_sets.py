@@ -391,7 +391,7 @@ def _identities(library: Library, archive: Archive) -> NDArray[np.int64]:
     """(T,) pseudo-identities of tracks within each video; no two clips show the same thing."""
     means = np.stack([archive.vectors[-1][s[s >= 0]].mean(axis=0) for s in archive.groups.slots])
     means /= np.linalg.norm(means, axis=1, keepdims=True)
-    cohort = library.embedder.cohort()[-1]
+    cohort = library.embedder.cohorts()[-1]
     found = np.full(len(means), NOISE, np.int64)
     for segment in np.unique(archive.segments):
         mine = np.flatnonzero(archive.segments == segment)

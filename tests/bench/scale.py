@@ -117,7 +117,7 @@ class Bare:
         source = library._answering.matcher().source
         self._table = source.stored(exit)
         calibration = library.calibrations[exit - 1]
-        level = cohort_level(self._queries, embedder.cohort()[exit - 1])
+        level = cohort_level(self._queries, embedder.cohorts()[exit - 1])
         self._least = float(least_similarity(calibration.normalised(calibration.low), level).min())
         (path,) = self._table.folder.glob("i*.faiss")
         self._index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP)

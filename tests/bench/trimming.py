@@ -127,7 +127,7 @@ class Judge:
         """The normalised value of every crop for an entity, where matching begins."""
         matcher = self._library.matcher()
         exit = matcher.first_exit()
-        one = Sought.of(matcher.source.album(exit), name, matcher.embedder.cohort()[exit - 1])
+        one = Sought.of(matcher.source.album(exit), name, matcher.embedder.cohorts()[exit - 1])
         stored = matcher.source.stored(exit)
         pictures = np.concatenate([one.positive, one.negative])
         normalised = normalise(pictures @ np.asarray(stored.vectors).T, one.level)

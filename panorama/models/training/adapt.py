@@ -22,9 +22,10 @@ from safetensors.torch import save
 from panorama.errors import ModelError, UsageError
 from panorama.models import cores
 from panorama.models.embedder import PanoramaNet
-from panorama.models.late import cohort_of
+from panorama.models.late import cohorts_of
 from panorama.models.ranges import in_batches, read_ranges, write_ranges
 from panorama.models.retrieval import at_most_per_label
+from panorama.models.training.cohort import cohort_bytes
 from panorama.models.training.loop import LOG
 from panorama.models.training.moments import at_once
 from panorama.models.training.plot import plot_shares
@@ -149,7 +150,7 @@ def write_turned(start: ModelFolder, out: Path, recipe: Path, maps: NDArray[np.f
         ModelError: an exit is centred after its last map; no further map can follow that.
     """
     # Read everything before writing anything: `start` may lie in `out`.
-    tensors, cohort, (largest, lacking) = start.tensors(), cohort_of(start), read_ranges(start)
+    tensors, cohorts, (largest, lacking) = start.tensors(), cohorts_of(start), read_ranges(start)
     for number, matrix in enumerate(torch.from_numpy(maps)):
         name = f"heads.{number}.project."
         if (center := tensors.get(f"heads.{number}.center")) is not None and bool(center.any()):
@@ -162,9 +163,12 @@ def write_turned(start: ModelFolder, out: Path, recipe: Path, maps: NDArray[np.f
         write_whole(out / RECIPE, recipe.read_bytes())
     write_whole(out / WEIGHTS, save(tensors))
     (out / COHORT).unlink(missing_ok=True)
-    if cohort is not None:
-        vectors = torch.from_numpy(turned_vectors(cohort, maps)).to(torch.float16)
-        write_whole(out / COHORT, save({"vectors": vectors}))
+    if cohorts:
+        vectors, grey = (
+            turned_vectors(np.stack([getattr(cohort, part) for cohort in cohorts]), maps)
+            for part in ("vectors", "grey")
+        )
+        write_whole(out / COHORT, cohort_bytes(vectors, grey, cohorts[0].hues))
     record_hashes(out)
     if not lacking:  # the ranges cover only layers before the last maps, so they stay valid
         write_ranges(open_model(str(out), "embedder"), largest)

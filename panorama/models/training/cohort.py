@@ -16,8 +16,8 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-import torch
-from safetensors.torch import save
+from numpy.typing import NDArray
+from safetensors.numpy import save
 
 from panorama.models.base import Image
 from panorama.models.embedder import PanoramaNet
@@ -135,8 +135,21 @@ def unclear_part(picture: Image, rng: np.random.Generator) -> Image:
     return np.clip(part, 0, 255).astype(np.uint8)
 
 
+def in_grey(picture: Image) -> Image:
+    """The same picture (H, W, 3) without its colours."""
+    return np.asarray(cv2.cvtColor(cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB))
+
+
+def cohort_bytes(
+    vectors: NDArray[np.floating], grey: NDArray[np.floating], hues: NDArray[np.floating]
+) -> bytes:
+    """The file of vectors (exits, N, dim), of the same pictures in grey, and of `PanoramaNet.hues`."""
+    parts = {"vectors": vectors, "grey": grey, "hues": hues}
+    return save({name: np.ascontiguousarray(part, np.float16) for name, part in parts.items()})
+
+
 def write_cohort(folder: Path, pictures: Sequence[Image]) -> None:
-    """Write the pictures' vectors, in half precision, beside the weights; without pictures, remove the file.
+    """Write the pictures' vectors, also without their colours, beside the weights; without pictures, no file.
 
     Raises:
         ModelError: the folder holds no embedder.
@@ -144,8 +157,12 @@ def write_cohort(folder: Path, pictures: Sequence[Image]) -> None:
     record_hashes(folder)  # opening a model checks them
     if pictures:
         model = PanoramaNet(open_model(str(folder), "embedder"), precision="float32")
-        vectors = torch.from_numpy(model.embed_all(pictures)).to(torch.float16)
-        write_whole(folder / COHORT, save({"vectors": vectors}))
+        write_whole(
+            folder / COHORT,
+            cohort_bytes(
+                model.embed_all(pictures), model.embed_all([in_grey(one) for one in pictures]), model.hues()
+            ),
+        )
     else:
         (folder / COHORT).unlink(missing_ok=True)
     record_hashes(folder)

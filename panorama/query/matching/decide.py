@@ -37,6 +37,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.models.base import Cohort
 from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN
 
 COHORT_NEIGHBOURS = 3
@@ -138,18 +139,18 @@ def _logits(score: NDArray[np.floating]) -> NDArray[np.float64]:
     return np.asarray(np.log(clipped / (1 - clipped)))
 
 
-def cohort_level(exemplars: NDArray[np.float32], cohort: NDArray[np.float32]) -> NDArray[np.float32]:
-    """r (M,) of exemplars (M, dim): how similar strangers in a cohort (N, dim) get to each; 0 without one."""
+def cohort_level(exemplars: NDArray[np.float32], cohort: Cohort) -> NDArray[np.float32]:
+    """r (M,) of exemplars (M, dim): how similar strangers in a cohort get to each; 0 without one."""
     if not len(cohort) or not len(exemplars):
         return np.zeros(len(exemplars), np.float32)
-    similarity = exemplars @ cohort.T  # (M, N)
+    similarity = cohort.similarity(exemplars)  # (M, N)
     count = min(COHORT_NEIGHBOURS, similarity.shape[1])
     top = np.partition(similarity, -count, axis=1)[:, -count:]
     # If the cohort contains the picture itself, r would be 1 and `normalise` would divide by zero.
     return np.minimum(top.mean(axis=1), 0.95).astype(np.float32)
 
 
-def levels_together(exemplars: NDArray[np.float32], cohort: NDArray[np.float32]) -> NDArray[np.float32]:
+def levels_together(exemplars: NDArray[np.float32], cohort: Cohort) -> NDArray[np.float32]:
     """Levels (M,) of the exemplars (M, dim) of one entity, whose largest n counts.
 
     Raises the levels of `cohort_level` until the largest n of the COHORT_NEIGHBOURS nearest strangers has
@@ -158,7 +159,7 @@ def levels_together(exemplars: NDArray[np.float32], cohort: NDArray[np.float32])
     level = cohort_level(exemplars, cohort)
     if len(exemplars) < 2 or not len(cohort):
         return level
-    largest = normalise(exemplars @ cohort.T, level).max(axis=0)  # (N,)
+    largest = normalise(cohort.similarity(exemplars), level).max(axis=0)  # (N,)
     count = min(COHORT_NEIGHBOURS, len(largest))
     excess = float(np.partition(largest, -count)[-count:].mean())
     # Subtract the excess from n = (s - r) / (1 - r) and rescale to 1: this has the same form with another r.

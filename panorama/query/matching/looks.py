@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.models.base import Cohort
 from panorama.query.matching.decide import cohort_level
 from panorama.store.ascending import rows_in
 
@@ -30,10 +31,8 @@ class Looks:
     levels: NDArray[np.float32]
 
     @classmethod
-    def of(
-        cls, owners: NDArray[np.int64], vectors: NDArray[np.float32], cohort: NDArray[np.float32]
-    ) -> Looks:
-        """Of the crops (N, dim) of some tracks (N,), in any order, against a cohort (M, dim)."""
+    def of(cls, owners: NDArray[np.int64], vectors: NDArray[np.float32], cohort: Cohort) -> Looks:
+        """Of the crops (N, dim) of some tracks (N,), in any order, against the cohort of their exit."""
         track_ids, row = np.unique(owners, return_inverse=True)
         order = np.argsort(row, kind="stable")
         starts = np.searchsorted(row[order], np.arange(len(track_ids)))

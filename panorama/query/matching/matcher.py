@@ -61,8 +61,8 @@ class AlbumMatcher:
         self.calibrations = tuple(calibrations)
         self.threads = threads
         self._sightings = sightings or NoSightings()
-        self._cohort = embedder.cohort()  # (exits, N, dim)
-        self._passes = Passes(source, self._cohort, self.calibrations, costs, threads)
+        self._cohorts = embedder.cohorts()
+        self._passes = Passes(source, self._cohorts, self.calibrations, costs, threads)
         self._wholes: dict[str, Whole] = {}
         self._best = dict(best or {})
 
@@ -129,7 +129,7 @@ class AlbumMatcher:
         score, band, exit = 0.0, REJECTED, 0
         for exit in range(1, self.embedder.exits + 1):
             pair = self.embedder.embed([first, second], exit)  # (2, dim)
-            level = cohort_level(pair, self._cohort[exit - 1])
+            level = cohort_level(pair, self._cohorts[exit - 1])
             both_ways = normalise(np.full((2, 1), pair[0] @ pair[1], np.float32), level).mean(axis=0)
             calibration = self.calibrations[exit - 1]
             score = float(calibration.score(both_ways)[0])

@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.models.base import Cohort
 from panorama.query.matching.cascade import passed_by
 from panorama.query.matching.cost import Costs, Work, choose
 from panorama.query.matching.decide import Calibration
@@ -103,7 +104,7 @@ class Passes:
 
     Args:
         source: its vectors and exemplars.
-        cohort: (exits, N, dim), to normalise scores against.
+        cohorts: of each exit, to normalise scores against.
         calibrations: one per exit.
         costs: decides between exact comparison and index.
         threads: for comparing with all vectors.
@@ -112,14 +113,14 @@ class Passes:
     def __init__(
         self,
         source: VectorSource,
-        cohort: NDArray[np.float32],
+        cohorts: Sequence[Cohort],
         calibrations: Sequence[Calibration],
         costs: Costs,
         threads: int,
     ) -> None:
         self._source = source
         self._threads = threads
-        self._cohort = cohort
+        self._cohorts = cohorts
         self._calibrations = calibrations
         self.costs = costs
         self._groups: dict[int, TrackRows] = {}
@@ -151,7 +152,7 @@ class Passes:
 
     def sought(self, name: str, exit: int) -> Sought:
         """An entity's exemplars at an exit; an exit that accepts nothing gets no denied pictures."""
-        found = Sought.of(self._source.album(exit), name, self._cohort[exit - 1], self._source.said(name))
+        found = Sought.of(self._source.album(exit), name, self._cohorts[exit - 1], self._source.said(name))
         return found.without_denied() if passed_by(self._calibrations, exit) else found
 
     def first(
@@ -216,10 +217,10 @@ class Passes:
         if first_exit(*self._source.counts()) == exit:  # all are stored: no need to look for the crops
             table, groups = self._source.stored(exit), self.groups(exit)
             rows = groups.rows(groups.of_ids(track_ids))
-            return Looks.of(table.track_ids[rows], table.vectors[rows], self._cohort[exit - 1])
+            return Looks.of(table.track_ids[rows], table.vectors[rows], self._cohorts[exit - 1])
         crop_ids, owners = self._source.crops()
         some = self._source.deepen(crop_ids[np.isin(owners, track_ids)], exit)
-        return Looks.of(some.track_ids, some.vectors, self._cohort[exit - 1])
+        return Looks.of(some.track_ids, some.vectors, self._cohorts[exit - 1])
 
     def work(self, one: Sought, exit: int, scope: Scope | None, least: float | None) -> Work:
         """The work of finding one entity's tracks with a score of at least `least`."""

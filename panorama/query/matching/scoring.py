@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.models.base import Cohort
 from panorama.query.matching.category import as_category
 from panorama.query.matching.decide import (
     cohort_level,
@@ -110,8 +111,8 @@ class Sought:
     said: Said = field(default_factory=Said.none)
 
     @classmethod
-    def of(cls, album: Exemplars, name: str, cohort: NDArray[np.float32], said: Said | None = None) -> Sought:
-        """An entity's exemplars against the cohort (N, dim) of their exit."""
+    def of(cls, album: Exemplars, name: str, cohort: Cohort, said: Said | None = None) -> Sought:
+        """An entity's exemplars against the cohort of their exit."""
         mine = album.entity_index == album.entities.index(name)
         good = np.flatnonzero(mine & ~album.negative)
         bad = np.flatnonzero(mine & album.negative & ~album.denied)
@@ -125,7 +126,8 @@ class Sought:
         if name in album.categories:
             views, rivals = album.vectors[good], album.vectors[bad]
             pictures = ids, album.exemplar_ids[bad]
-            positive, level = as_category(views, positive, level, rivals, cohort, pictures)
+            strangers = cohort.beside(views)
+            positive, level = as_category(views, positive, level, rivals, strangers, pictures)
         level = np.concatenate([level, cohort_level(negative, cohort)])
         no = no[run_starts(album.exemplar_ids[no])]  # the first view is the picture as it is
         denied = album.vectors[no]
