@@ -104,6 +104,16 @@ def test_frames_passed_over_are_read_again_only_for_a_jump(first: int) -> None:
     assert sampler.cuts() == [], "the camera and the light are the same: it is no other shot"
 
 
+def test_where_all_between_samples_was_passed_over_nothing_is_known_of_before() -> None:
+    """120 frames a second, of which every 24th is sampled, and the others were not decoded."""
+    finder = ShotFinder(lambda start, stop: iter(()))
+    for frame in film([*STILL * 3, *OTHER * 3], seconds=1 / 120)[::24]:
+        finder.add(frame)
+        assert finder.jump() is None
+        finder.clear()
+        finder.pass_over()
+
+
 def test_tracks_end_at_a_jump_and_what_goes_on_is_one_moment(tmp_path: Path, fake_proposer: None) -> None:
     place = {"left": 90, "top": 0, "side": 44}
     film = [

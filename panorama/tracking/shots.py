@@ -8,6 +8,7 @@ frames between them do: what moves changes the picture in many steps, a cut in o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +51,7 @@ class ShotFinder:
         self.frames: list[int] = []
         self.grids: list[NDArray[np.int16]] = []
         self._times: list[float] = []
+        self._steps: list[float] = []  # how far each frame but the first differs from the one before it
         self._steps_before: list[tuple[int, float]] = []  # frames up to the last sample, and their steps
         self._known_from: int | None = None  # the first frame of all, or the last at which tracks ended
         self._passed = False
@@ -58,8 +60,11 @@ class ShotFinder:
         """Take a frame that was decoded."""
         if self._known_from is None:
             self._known_from = frame.index
+        grid = _grid(frame)
+        if self.grids:
+            self._steps.append(_difference(self.grids[-1], grid))
         self.frames.append(frame.index)
-        self.grids.append(_grid(frame))
+        self.grids.append(grid)
         self._times.append(frame.time_seconds)
 
     def pass_over(self) -> None:
@@ -78,6 +83,7 @@ class ShotFinder:
         self.frames = self.frames[-1:]
         self.grids = self.grids[-1:]
         self._times = self._times[-1:]
+        self._steps = []
         self._passed = False
 
     def first_frame(self) -> int | None:
@@ -88,9 +94,8 @@ class ShotFinder:
         """
         if self._passed:
             self._look_again()
-        steps = self._steps()
-        largest = int(np.argmax(steps))
-        if steps[largest] < ONE_STEP * _difference(self.grids[0], self.grids[-1]):
+        largest = int(np.argmax(self._steps))
+        if self._steps[largest] < ONE_STEP * _difference(self.grids[0], self.grids[-1]):
             return None
         return self.frames[1 + largest]
 
@@ -107,29 +112,26 @@ class ShotFinder:
         return at
 
     def _jump(self) -> int | None:
-        steps = self._steps()
-        if not steps:
+        if not self._steps:
             return None
-        at = int(np.argmax(steps))
-        if steps[at] < JUMP or self._times[at + 1] - self._times[at] > JUMP_SECONDS:
+        at = int(np.argmax(self._steps))
+        step = self._steps[at]
+        if step < JUMP or self._times[at + 1] - self._times[at] > JUMP_SECONDS:
             return None
         jump = self.frames[at + 1]
         first = jump - JUMP_FRAMES
         if self._known_from is None or self._known_from > first:
             return None
-        others = [step for frame, step in self._known_steps(first) if frame != jump]
-        if max(others) > JUMP_QUIET * steps[at]:
+        others = [other for frame, other in self._known_steps(first) if frame != jump]
+        if not others or max(others) > JUMP_QUIET * step:
             return None
         stays = _difference_in_light(self.grids[at], self.grids[-1])
         return jump if stays >= JUMP else None
 
     def _known_steps(self, after: int) -> list[tuple[int, float]]:
         """Frames behind this one, and behind the last at which tracks ended, each with the step to it."""
-        known = self._steps_before + list(zip(self.frames[1:], self._steps(), strict=True))
+        known = self._steps_before + list(zip(self.frames[1:], self._steps, strict=True))
         return [(frame, step) for frame, step in known if frame > max(after, self._known_from or 0)]
-
-    def _steps(self) -> list[float]:
-        return [_difference(a, b) for a, b in zip(self.grids, self.grids[1:], strict=False)]
 
     def _look_again(self) -> None:
         """Decode all frames between the two samples; if damage prevents it, keep those already seen."""
@@ -139,6 +141,7 @@ class ShotFinder:
             self.frames = [index for index, _, _ in found]
             self.grids = [grid for _, grid, _ in found]
             self._times = [seconds for _, _, seconds in found]
+            self._steps = [_difference(a, b) for a, b in pairwise(self.grids)]
         self._passed = False
 
 
