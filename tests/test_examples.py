@@ -67,7 +67,21 @@ def test_a_picture_is_also_seen_in_more_and_in_less_light() -> None:
     assert VIEWS["brighter"](grey)[0, 0].tolist() == [255, 130, 65]  # no brighter than white
 
 
-def test_a_model_of_colour_alone_is_not_shown_other_light() -> None:
+@pytest.mark.parametrize("side", ["tilted left", "tilted right"])
+def test_a_tilted_picture_is_whole_and_its_edges_fill_the_corners(side: str) -> None:
+    """A red bar along the upper edge comes down on the side that the picture is tilted to."""
+    bar = plain(BLUE)
+    bar[:8] = RED
+    seen = VIEWS[side](bar)
+    assert seen.shape[0] > bar.shape[0] and seen.shape[1] > bar.shape[1]
+    assert (seen.max(axis=2) > 0).all(), "no black corners"
+    upper = seen[: seen.shape[0] // 2, :, 0].astype(int)
+    down, up = (0, -1) if side == "tilted left" else (-1, 0)
+    assert upper[:, down].sum() > upper[:, up].sum()
+    assert np.array_equal(VIEWS["tilted left"](bar), VIEWS["tilted right"](bar[:, ::-1])[:, ::-1])
+
+
+def test_a_model_of_colour_alone_is_not_shown_other_light_or_angles() -> None:
     dark = plain((40, 20, 10))
     assert embed_examples([dark], MeanColor()).shape[2] == len(VIEWS) > len(GEOMETRY)
     assert embed_examples([dark], ColorEmbedder()).shape[2] == len(GEOMETRY)

@@ -229,7 +229,7 @@ def test_too_few_labels_for_retrieval_are_told(
 
 
 def test_few_photographs_are_in_memory_at_a_time(tmp_path: Path) -> None:
-    """All were held at their full size, and of each stranger ten views of that size."""
+    """All were held at their full size, and of each stranger every view of that size."""
     most = []
 
     class Counting(ColorEmbedder):

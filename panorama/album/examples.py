@@ -1,9 +1,9 @@
 """Example images come in; vectors go out for the ways in which each might be seen.
 
-A single example is one crop of one moment. A slightly tighter or shifted box, the mirrored picture or other
-light gives another vector, and none of them is the right one. Each is compared as an example of its own. So
-is their mean, which lies in the middle of the vectors that the crops of a track scatter around. Crops of
-videos are embedded as they are: a track has several of them.
+A single example is one crop of one moment. A slightly tighter or shifted box, the mirrored picture, another
+angle or other light gives another vector, and none of them is the right one. Each is compared as an example
+of its own. So is their mean, which lies in the middle of the vectors that the crops of a track scatter
+around. Crops of videos are embedded as they are: a track has several of them.
 """
 
 from __future__ import annotations
@@ -39,6 +39,20 @@ def _framed(rgb: Image) -> Image:
     return np.asarray(cv2.copyMakeBorder(rgb, dy, dy, dx, dx, cv2.BORDER_REFLECT_101), np.uint8)
 
 
+def tilted(degrees: float) -> Callable[[Image], Image]:
+    """Returns a view: the picture turned anticlockwise, whole, with its edges drawn out into the corners."""
+
+    def turn(rgb: Image) -> Image:
+        height, width = rgb.shape[:2]
+        turned = cv2.getRotationMatrix2D(((width - 1) / 2, (height - 1) / 2), degrees, 1.0)
+        cosine, sine = abs(turned[0, 0]), abs(turned[0, 1])
+        size = max(1, round(height * sine + width * cosine)), max(1, round(height * cosine + width * sine))
+        turned[:, 2] += (size[0] - width) / 2, (size[1] - height) / 2
+        return np.asarray(cv2.warpAffine(rgb, turned, size, borderMode=cv2.BORDER_REPLICATE), np.uint8)
+
+    return turn
+
+
 def lit(share: float) -> Callable[[Image], Image]:
     """Returns a view with this share of the light; values are clipped at white."""
     return lambda rgb: np.clip(np.rint(rgb * np.float32(share)), 0, 255).astype(np.uint8)
@@ -56,8 +70,10 @@ GEOMETRY: Mapping[str, Callable[[Image], Image]] = {
 }
 LIGHT: Mapping[str, Callable[[Image], Image]] = {"brighter": lit(1.3), "darker": lit(0.7)}
 
-VIEWS: Mapping[str, Callable[[Image], Image]] = {**GEOMETRY, **LIGHT}
-"""Ways of seeing an example; measurements decided which are used (DECISIONS 61 and 63)."""
+TILT: Mapping[str, Callable[[Image], Image]] = {"tilted left": tilted(20), "tilted right": tilted(-20)}
+
+VIEWS: Mapping[str, Callable[[Image], Image]] = {**GEOMETRY, **LIGHT, **TILT}
+"""Ways of seeing an example; measurements decided which are used (DECISIONS 61, 63 and 218)."""
 
 
 def views_of(embedder: Embedder) -> Mapping[str, Callable[[Image], Image]]:

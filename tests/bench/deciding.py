@@ -413,7 +413,7 @@ RULES = (
     Rule("one view of an example", views="one"),
     Rule("the mean of it and its mirror image", views="mean", seen=("as it is", "mirrored")),
     Rule("the mean of eight views", views="mean", seen=EIGHT),
-    Rule("the mean of ten views, two of them in other light", views="mean"),
+    Rule("the mean of all views", views="mean"),
     Rule("each of it and its mirror image an example", seen=("as it is", "mirrored")),
     Rule("each of eight views an example, none in other light", seen=EIGHT),
     *(
