@@ -11,8 +11,8 @@ from safetensors.numpy import load_file, save_file
 from panorama.models.base import Cohort, Image
 from panorama.models.embedder import PanoramaNet
 from panorama.models.late import cohorts_of
-from panorama.models.training.cohort import in_grey
-from panorama.models.weights import COHORT, open_model, record_hashes
+from panorama.models.training.cohort import in_grey, write_cohort
+from panorama.models.weights import COHORT, RECIPE, open_model, record_hashes
 from panorama.query.matching.decide import cohort_level, levels_together
 
 HUES = np.array([[0, 0], [0, 0], [1, 0], [0, 1]], np.float32)
@@ -70,6 +70,21 @@ def test_grey_things_are_held_to_be_more_alike_and_coloured_ones_as_before(net: 
     for level in (cohort_level, levels_together):
         assert np.array_equal(level(coloured, cohort), level(coloured, before))
         assert (level(grey, cohort) - level(grey, before)).mean() > 0.05
+
+
+def test_a_model_without_colours_has_no_grey_strangers(tmp_path: Path, net: PanoramaNet) -> None:
+    folder = tmp_path / "panoramanet"
+    folder.mkdir()
+    for file in net.folder.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    recipe = folder / RECIPE
+    assert "color_weight = 0.15" in recipe.read_text()
+    recipe.write_text(recipe.read_text().replace("color_weight = 0.15", "color_weight = 0.0"))
+    write_cohort(folder, drawn(4))
+    blind = PanoramaNet(open_model(str(folder), "embedder"), precision="float32")
+    cohort = blind.cohorts()[-1]
+    assert (len(cohort), len(cohort.grey)) == (4, 0)
+    assert not cohort.is_grey(blind.embed([in_grey(one) for one in drawn(3)])).any()
 
 
 def test_a_cohort_of_an_earlier_version_has_no_grey_strangers(tmp_path: Path, net: PanoramaNet) -> None:

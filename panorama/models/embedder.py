@@ -140,10 +140,13 @@ class PanoramaNet(Embedder):
     def hues(self) -> NDArray[np.float32]:
         """(dim, K) float32: a vector times these gives the strengths of its hues, as `Cohort` wants them.
 
-        The colour axes are orthogonal, so what they kept of the hues can be read from the colour part.
+        The colour axes are orthogonal, so what they kept of the hues can be read from the colour part. K = 0
+        if the vectors have no such part.
         """
+        if not self._color_weight:
+            return np.zeros((self.dim, 0), np.float32)
         of_hues = np.arange(COLOR_DIM) % BINS < HUES * TONES
-        kept = self._color_axes[of_hues].T / max(self._color_weight, 1e-6) ** 0.5  # (color_dim, K)
+        kept = self._color_axes[of_hues].T / np.float32(self._color_weight**0.5)  # (color_dim, K)
         return np.concatenate([np.zeros((self.learned_dim, kept.shape[1]), np.float32), kept])
 
     def _check(self, exit: int) -> int:

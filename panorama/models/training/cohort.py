@@ -149,7 +149,9 @@ def cohort_bytes(
 
 
 def write_cohort(folder: Path, pictures: Sequence[Image]) -> None:
-    """Write the pictures' vectors, also without their colours, beside the weights; without pictures, no file.
+    """Write the pictures' vectors, and those in grey, beside the weights; without pictures, remove the file.
+
+    A model that is not shown colours cannot tell what is grey, and has no grey strangers.
 
     Raises:
         ModelError: the folder holds no embedder.
@@ -157,12 +159,9 @@ def write_cohort(folder: Path, pictures: Sequence[Image]) -> None:
     record_hashes(folder)  # opening a model checks them
     if pictures:
         model = PanoramaNet(open_model(str(folder), "embedder"), precision="float32")
-        write_whole(
-            folder / COHORT,
-            cohort_bytes(
-                model.embed_all(pictures), model.embed_all([in_grey(one) for one in pictures]), model.hues()
-            ),
-        )
+        hues = model.hues()
+        grey = [in_grey(picture) for picture in pictures] if hues.size else []
+        write_whole(folder / COHORT, cohort_bytes(model.embed_all(pictures), model.embed_all(grey), hues))
     else:
         (folder / COHORT).unlink(missing_ok=True)
     record_hashes(folder)
