@@ -98,10 +98,35 @@ def test_frames_passed_over_are_read_again_only_for_a_jump(first: int) -> None:
     info = VideoInfo("x", "raw", *SIZE, 0, Fraction(1, RATE), average_rate=RATE)
     sampler = Sampler(info, Rate(5), 160, None, again)
     given = [f if f.index % 5 in (0, 3) else PassedFrame(f.index, f.pts, f.time_seconds) for f in frames]
-    cuts = [event.cut_at for frame in given for event in sampler.look(frame) if isinstance(event, Sample)]
+    events = [event for frame in given for event in sampler.look(frame)] + list(sampler.end())
+    cuts = [event.cut_at for event in events if isinstance(event, Sample)]
     assert [at for at in cuts if at is not None] == [first]
     assert read == [(20, 26)]
     assert sampler.cuts() == [], "the camera and the light are the same: it is no other shot"
+
+
+@pytest.mark.parametrize(
+    ("after", "cut_at"),
+    [
+        pytest.param([person(40, 15, 30)] * 5, 20, id="it was replaced"),
+        pytest.param([person(40 + 12 * i, 220, 30) for i in range(1, 6)], None, id="it moves on"),
+        pytest.param([person(40, 15, 30)], 20, id="the film ends"),
+    ],
+)
+def test_a_sample_that_may_begin_with_a_jump_waits_for_the_next_frame(
+    after: list[NDArray[np.uint8]], cut_at: int | None
+) -> None:
+    """At a few frames a second, each of which is sampled, whoever comes in would end all tracks."""
+    info = VideoInfo("x", "raw", *SIZE, 0, Fraction(1, RATE), average_rate=RATE)
+    sampler = Sampler(info, Rate(5), 160)
+    events = []
+    for frame in film([person(width=30)] * 20 + after):
+        events += [(frame.index, event) for event in sampler.look(frame)]
+    events += [(None, event) for event in sampler.end()]
+    told = [(at, event.frame.index, event.cut_at) for at, event in events if isinstance(event, Sample)]
+    assert told[0] == (0, 0, None)
+    assert told[1] == (21 if len(after) > 1 else None, 20, cut_at), "in order, and none is lost"
+    assert len(told) == 2
 
 
 def test_where_all_between_samples_was_passed_over_nothing_is_known_of_before() -> None:

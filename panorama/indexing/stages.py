@@ -211,11 +211,12 @@ class Indexer:
                     for frame in parcel.frames:
                         parcel.events += samplers[job].look(frame)
                         rest()
+                    if parcel.last:
+                        parcel.events += samplers[job].end()
                     unchanged = sum(isinstance(event, Hold) for event in parcel.events)
                     job.progress.samples += len(parcel.samples) + unchanged
                     job.progress.unchanged += unchanged
                     if parcel.last:
-                        samplers[job].end()
                         parcel.ends = samplers[job].ends()
                         job.reader.check_reached()  # the sampler may have read the file again
                     parcel.cuts = samplers[job].cuts()

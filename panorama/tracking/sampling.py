@@ -152,6 +152,7 @@ class Sampler:
         self._fades = FadeFinder()
         self._cuts: list[int] = []
         self._is_anew = False
+        self._waiting: Sample | None = None  # begins with a jump, if the next frame agrees
 
     def look(self, frame: VideoFrame | PassedFrame) -> Iterator[Sample | Hold | Break]:
         """Take one frame: yields a Break where one begins, and a Sample to look at or, unchanged, a Hold."""
@@ -159,6 +160,7 @@ class Sampler:
             self._shots.pass_over()
             return
         self._shots.add(frame)
+        yield from self._settle()
         if frame.begins_anew:
             # Now, not at the next sample: others may come before that, or none at all.
             self._is_anew = True
@@ -178,8 +180,8 @@ class Sampler:
         fade = self._fades.look(frame.time_seconds, cells, self._shots.frames, self._shots.grids)
         if cut_at is None:
             begins, cut_at = fade.shot_at, fade.lit_at
-        if seen.changed and not seen.cut and cut_at is None:
-            cut_at = self._shots.jump()
+        jump = self._shots.jump() if seen.changed and not seen.cut and cut_at is None else None
+        cut_at = jump if cut_at is None else cut_at
         self._cut(begins)
         if is_cut and self._unneeded is not None:
             # The video has cuts: decoding again at every cut would take longer than decoding all frames.
@@ -190,7 +192,9 @@ class Sampler:
         # Update even if nothing changed: that is when it learns the background and measures its noise.
         moving = self._motion.update(luma)
         is_anew, self._is_anew = self._is_anew, False
-        if seen.changed or is_anew:
+        if jump == frame.index:
+            self._waiting = Sample(frame, frame.rgb(*self._small_size), moving, cut_at)
+        elif seen.changed or is_anew:
             yield Sample(frame, frame.rgb(*self._small_size), moving, cut_at)
         else:
             yield Hold(frame.index, frame.time_seconds)
@@ -200,9 +204,16 @@ class Sampler:
         found, self._cuts = self._cuts, []
         return found
 
-    def end(self) -> None:
-        """End the video."""
+    def end(self) -> Iterator[Sample]:
+        """End the video: yields the last sample if it has waited for another frame."""
+        yield from self._settle()
         self._cut(self._fades.end())
+
+    def _settle(self) -> Iterator[Sample]:
+        """The sample that waited for another frame to tell whether it begins with a jump."""
+        waited, self._waiting = self._waiting, None
+        if waited is not None:
+            yield waited if self._shots.stands() else replace(waited, cut_at=None)
 
     def _cut(self, first_frame: int | None) -> None:
         self._cuts += [] if first_frame is None else [first_frame]

@@ -54,6 +54,7 @@ class ShotFinder:
         self._steps: list[float] = []  # how far each frame but the first differs from the one before it
         self._steps_before: list[tuple[int, float]] = []  # frames up to the last sample, and their steps
         self._known_from: int | None = None  # the first frame of all, or the last at which tracks ended
+        self._quiet = 0.0  # the largest step beside the last jump
         self._passed = False
 
     def add(self, frame: VideoFrame) -> None:
@@ -103,7 +104,7 @@ class ShotFinder:
         """The frame at which a part of the picture was replaced at once and stays so; None if there is none.
 
         It differs from the one before it, however bright both are, and hardly anything changes before or
-        after that.
+        after that. If it is the newest frame, ask `stands` when another one was added.
         """
         at = self._jump()
         if at is not None and self._passed:
@@ -126,7 +127,15 @@ class ShotFinder:
         if not others or max(others) > JUMP_QUIET * step:
             return None
         stays = _difference_in_light(self.grids[at], self.grids[-1])
+        self._quiet = JUMP_QUIET * step
         return jump if stays >= JUMP else None
+
+    def stands(self) -> bool:
+        """Whether the last jump, of what was the newest frame then, is one by the step to the next frame.
+
+        When something begins to move, one large step follows the other.
+        """
+        return not self._steps or self._steps[0] <= self._quiet
 
     def _known_steps(self, after: int) -> list[tuple[int, float]]:
         """Frames behind this one, and behind the last at which tracks ended, each with the step to it."""
