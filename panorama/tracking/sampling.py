@@ -152,7 +152,7 @@ class Sampler:
         self._fades = FadeFinder()
         self._cuts: list[int] = []
         self._is_anew = False
-        self._waiting: Sample | None = None  # begins with a jump, if the next frame agrees
+        self._waiting: Sample | None = None  # at a jump, if what comes next agrees
 
     def look(self, frame: VideoFrame | PassedFrame) -> Iterator[Sample | Hold | Break]:
         """Take one frame: yields a Break where one begins, and a Sample to look at or, unchanged, a Hold."""
@@ -160,14 +160,15 @@ class Sampler:
             self._shots.pass_over()
             return
         self._shots.add(frame)
-        yield from self._settle()
         if frame.begins_anew:
+            yield from self._settle()
             # Now, not at the next sample: others may come before that, or none at all.
             self._is_anew = True
             self._cut(frame.index)
             yield Break(frame.index)
         if not self._schedule.due(frame):
             return
+        yield from self._settle()
         luma = frame.luma()
         seen = self._gate.update(luma)
         cells = self._gate.cells
@@ -192,7 +193,7 @@ class Sampler:
         # Update even if nothing changed: that is when it learns the background and measures its noise.
         moving = self._motion.update(luma)
         is_anew, self._is_anew = self._is_anew, False
-        if jump == frame.index:
+        if jump is not None:
             self._waiting = Sample(frame, frame.rgb(*self._small_size), moving, cut_at)
         elif seen.changed or is_anew:
             yield Sample(frame, frame.rgb(*self._small_size), moving, cut_at)
@@ -205,12 +206,12 @@ class Sampler:
         return found
 
     def end(self) -> Iterator[Sample]:
-        """End the video: yields the last sample if it has waited for another frame."""
+        """End the video: yields the last sample if it has waited for another."""
         yield from self._settle()
         self._cut(self._fades.end())
 
     def _settle(self) -> Iterator[Sample]:
-        """The sample that waited for another frame to tell whether it begins with a jump."""
+        """The sample that waited until the next one was due, to tell whether there is a jump before it."""
         waited, self._waiting = self._waiting, None
         if waited is not None:
             yield waited if self._shots.stands() else replace(waited, cut_at=None)

@@ -104,7 +104,7 @@ class ShotFinder:
         """The frame at which a part of the picture was replaced at once and stays so; None if there is none.
 
         It differs from the one before it, however bright both are, and hardly anything changes before or
-        after that. If it is the newest frame, ask `stands` when another one was added.
+        after that: ask `stands` when the next sample is due.
         """
         at = self._jump()
         if at is not None and self._passed:
@@ -131,11 +131,11 @@ class ShotFinder:
         return jump if stays >= JUMP else None
 
     def stands(self) -> bool:
-        """Whether the last jump, of what was the newest frame then, is one by the step to the next frame.
+        """Whether the last jump is one by the frames since the sample after it.
 
-        When something begins to move, one large step follows the other.
+        When something begins to move, one large step follows the other; with a slow camera some frames later.
         """
-        return not self._steps or self._steps[0] <= self._quiet
+        return max(self._steps, default=0.0) <= self._quiet
 
     def _known_steps(self, after: int) -> list[tuple[int, float]]:
         """Frames behind this one, and behind the last at which tracks ended, each with the step to it."""
