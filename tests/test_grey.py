@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from panorama.content import content_dir
 from panorama.models.base import Cohort, Image
 from panorama.models.embedder import PanoramaNet
 from panorama.models.late import cohorts_of
+from panorama.models.registry import DEFAULT_EMBEDDER
 from panorama.models.training.cohort import in_grey, write_cohort
 from panorama.models.weights import COHORT, RECIPE, open_model, record_hashes
 from panorama.query.matching.decide import cohort_level, levels_together
@@ -27,6 +30,14 @@ def unit(*values: float) -> np.ndarray:
 @pytest.fixture(scope="module")
 def net() -> PanoramaNet:
     return PanoramaNet(open_model("panoramanet", "embedder"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the shipped model."""
+    copy = tmp_path / DEFAULT_EMBEDDER
+    shutil.copytree(content_dir("embeddings") / DEFAULT_EMBEDDER, copy)
+    return copy
 
 
 def drawn(count: int) -> list[Image]:
@@ -72,11 +83,7 @@ def test_grey_things_are_held_to_be_more_alike_and_coloured_ones_as_before(net: 
         assert (level(grey, cohort) - level(grey, before)).mean() > 0.05
 
 
-def test_a_model_without_colours_has_no_grey_strangers(tmp_path: Path, net: PanoramaNet) -> None:
-    folder = tmp_path / "panoramanet"
-    folder.mkdir()
-    for file in net.folder.iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
+def test_a_model_without_colours_has_no_grey_strangers(folder: Path) -> None:
     recipe = folder / RECIPE
     assert "color_weight = 0.15" in recipe.read_text()
     recipe.write_text(recipe.read_text().replace("color_weight = 0.15", "color_weight = 0.0"))
@@ -87,11 +94,7 @@ def test_a_model_without_colours_has_no_grey_strangers(tmp_path: Path, net: Pano
     assert not cohort.is_grey(blind.embed([in_grey(one) for one in drawn(3)])).any()
 
 
-def test_a_cohort_of_an_earlier_version_has_no_grey_strangers(tmp_path: Path, net: PanoramaNet) -> None:
-    folder = tmp_path / "panoramanet"
-    folder.mkdir()
-    for file in net.folder.iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
+def test_a_cohort_of_an_earlier_version_has_no_grey_strangers(folder: Path, net: PanoramaNet) -> None:
     parts = load_file(folder / COHORT)
     save_file({"vectors": parts["vectors"]}, folder / COHORT)
     record_hashes(folder)

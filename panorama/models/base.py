@@ -186,9 +186,9 @@ class Embedder(ABC):
     @cached_property
     def cohort_digest(self) -> str:
         """Digest of the cohorts: with other cohorts, the same vectors get other normalised values."""
-        digest = hashlib.sha256()
+        digest, cohorts = hashlib.sha256(), self.cohorts()
         for part in ("vectors", "grey", "hues"):
-            for cohort in self.cohorts():
+            for cohort in cohorts:
                 digest.update(np.ascontiguousarray(getattr(cohort, part)).tobytes())
         return digest.hexdigest()
 

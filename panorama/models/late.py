@@ -124,8 +124,8 @@ def cohorts_of(folder: ModelFolder) -> tuple[Cohort, ...]:
     parts = folder.arrays(COHORT)
     if "grey" not in parts:  # of an earlier version
         return tuple(Cohort.plain(_shared(vectors)) for vectors in parts["vectors"])
-    each = zip(parts["vectors"], parts["grey"], strict=True)
-    return tuple(Cohort(_shared(one), _shared(grey), _shared(parts["hues"])) for one, grey in each)
+    hues, each = _shared(parts["hues"]), zip(parts["vectors"], parts["grey"], strict=True)
+    return tuple(Cohort(_shared(vectors), _shared(grey), hues) for vectors, grey in each)
 
 
 def _shared(values: NDArray[Any]) -> NDArray[np.float32]:
