@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import signal
 import sqlite3
@@ -9,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -24,6 +25,22 @@ from panorama.query.handed.lending import lent
 from panorama.store.catalog.connections import CATALOG_NAME, Connection
 from panorama.store.claims import Claims
 from panorama.store.priority import Marks, PauseGate
+
+
+@contextmanager
+def profiled(profile: Callable[[FrameType, str, object], None]) -> Iterator[None]:
+    """Have `sys.setprofile` tell of calls, except of what the garbage collector happens to end meanwhile.
+
+    Python prints an interrupt in there and goes on: it is none of the call's, and when it comes is chance.
+    """
+    gc.collect()
+    gc.disable()
+    sys.setprofile(profile)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+        gc.enable()
 
 
 def interruptions(call: Callable[[], object], module: str) -> Iterator[KeyboardInterrupt]:
@@ -42,15 +59,13 @@ def interruptions(call: Callable[[], object], module: str) -> Iterator[KeyboardI
                 if not left[0]:
                     raise KeyboardInterrupt
 
-        sys.setprofile(interrupt)
         try:
-            call()
+            with profiled(interrupt):
+                call()
         except KeyboardInterrupt as exc:
             yield exc
         else:
             return  # it was over before
-        finally:
-            sys.setprofile(None)
 
 
 def called_amid(call: Callable[[], object], callers: set[CodeType]) -> list[str]:
@@ -69,13 +84,11 @@ def called_amid(call: Callable[[], object], callers: set[CodeType]) -> list[str]
                     found.append(frame.f_code.co_name)
                     signal.raise_signal(signal.SIGINT)
 
-        sys.setprofile(signalled)
         try:
-            call()
+            with profiled(signalled):
+                call()
         except KeyboardInterrupt:
             continue
-        finally:
-            sys.setprofile(None)
         assert left[0] > 0, f"Ctrl-C number {number} was lost"
         break
     return found
