@@ -219,7 +219,7 @@ WALKS = st.builds(
 
 
 def alike_by_words(tracks: Sequence[Dressed], before: Sequence[int], without: Sequence[int]) -> list[int]:
-    """The third rule by its words, given what the first two accept."""
+    """The fourth rule by its words, given what those before accept."""
     best = {t.video: max(o.value for o in tracks if o.video == t.video) for t in tracks}
 
     def together(one: Dressed, two: Dressed) -> float:

@@ -190,6 +190,7 @@ def test_a_truth_of_which_the_library_has_no_video_is_refused(
     done = run("evaluate", "--truth", "truth.json")
     assert "silent in videos without the entity: 0 of 0 ent" in done.out
     assert "silent with its own clips taken out: - of 0 ent" in done.out
+    assert "silent in these at other times: - of 0 ent" in done.out
 
 
 def test_silence_is_not_asked_of_frames_that_the_truth_leaves_out(

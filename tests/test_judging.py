@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from panorama.judging.deciding import (
     cascade_cost,
     expected_error,
     own_clips_out,
+    own_times_out,
     strangers,
 )
 from panorama.judging.evaluate import RANKED_FRAMES, Truth
@@ -138,6 +139,22 @@ def test_what_only_the_clips_taken_out_kept_from_being_accepted_is_heard() -> No
     library.calibrations = (near, near)
     assert by_track(library.matcher().match(MatchRequest()))[2 << 32] == UNCERTAIN
     assert own_clips_out(library, {"thing": Truth({"a": [(0, 9)]})}) == Silence(1, 0.0)
+
+
+def test_what_comes_by_at_another_time_is_asked_about_alone() -> None:
+    """Track 0 of video 1 is in its frames 0 to 9, track 1 in 10 to 19; another video is not asked."""
+    tracks = [1 << 32, (1 << 32) + 1, 2 << 32]
+    library: Any = Watched(source([0.99, 0.8, 0.9], [0.99, 0.8, 0.9], tracks))
+    near = Calibration(0.5, 20.0, 0.2, 0.6, near_best=0.95)
+    library.calibrations = (near, near)
+    truth = {"thing": Truth({"a": [(0, 5)]})}
+    assert own_times_out(library, truth) == Silence(1, 0.0), "without the best one it is near enough"
+    library.calibrations = (replace(near, centre=0.9),) * 2
+    assert own_times_out(library, truth) == Silence(1, 1.0), "the other video would be accepted"
+    assert own_times_out(library, {"thing": Truth({"a": [(9, 10)]})}) == Silence(0, None)
+    assert own_times_out(library, {"thing": Truth({"a": [(0, 5)]}, {"a": [(19, 30)]})}) == Silence(0, None)
+    assert own_times_out(library, {"thing": Truth({"elsewhere": [(0, 5)]})}) == Silence(0, None)
+    assert own_times_out(library, {"thing": Truth({})}) == Silence(0, None)
 
 
 def test_a_copy_of_a_clip_that_shows_it_is_taken_out_with_the_clip() -> None:

@@ -146,11 +146,13 @@ def test_a_better_track_of_the_site_changes_what_is_known_of_other_days() -> Non
         )
 
     one, two, three = (found(slice(n, n + 1)).bests for n in range(3))
-    assert one.unchanged_by(two, where) and two.unchanged_by(three, where)
-    assert not two.unchanged_by(one, where)
+    assert one.unchanged_by(two, where, 1.0) and two.unchanged_by(three, where, 1.0)
+    assert not two.unchanged_by(one, where, 1.0)
     unshown = replace(one, shown=np.zeros(len(one.shown), bool))
-    assert one.unchanged_by(unshown, where)
-    assert not unshown.unchanged_by(one, where), "beside the thing itself, the score of what is open drops"
+    assert one.unchanged_by(unshown, where, 1.0)
+    assert not unshown.unchanged_by(one, where, 1.0), (
+        "beside the thing itself, the score of what is open drops"
+    )
     assert found(slice(1, 2), one).band.tolist() == [ACCEPTED]
     value[1] = 0.7
     assert found(slice(1, 2)).band.tolist() == [ACCEPTED]
@@ -158,11 +160,13 @@ def test_a_better_track_of_the_site_changes_what_is_known_of_other_days() -> Non
 
 
 def test_what_is_known_of_scenes_from_two_sides_is_the_better_of_both() -> None:
-    one = SceneBests(np.array([1, 2]), np.array([0.5, 0.6]), np.array([True, False]))
-    two = SceneBests(np.array([2, 3]), np.array([0.7, 0.1]), np.array([True, False]))
+    none, pair = [0, 0], [7, 8]
+    one = SceneBests(np.array([1, 2]), np.array([0.5, 0.6]), np.array([True, False]), np.array([none, pair]))
+    two = SceneBests(np.array([2, 3]), np.array([0.7, 0.1]), np.array([True, False]), np.array([none, pair]))
     for both in (one.with_others(two), two.with_others(one)):
         assert (both.scenes.tolist(), both.best.tolist()) == ([1, 2, 3], [0.5, 0.7, 0.1])
         assert both.shown.tolist() == [True, True, False]
+        assert both.contest.tolist() == [none, pair, pair]
 
 
 def test_nothing_goes_on_in_another_video_of_its_scene() -> None:
@@ -189,8 +193,8 @@ def test_tracks_of_a_scene_are_told_of_one_by_one_as_all_together() -> None:
     assert (both.scenes.tolist(), both.best.tolist(), both.shown.tolist()) == (
         whole.bests.scenes.tolist(), whole.bests.best.tolist(), whole.bests.shown.tolist(),
     )  # fmt: skip
-    assert first.bests.unchanged_by(rest.bests, where)
-    assert not rest.bests.unchanged_by(replace(first.bests, best=np.array([0.95])), where)
+    assert first.bests.unchanged_by(rest.bests, where, 1.0)
+    assert not rest.bests.unchanged_by(replace(first.bests, best=np.array([0.95])), where, 1.0)
 
 
 def test_what_continues_an_accepted_track_is_accepted_with_it() -> None:
@@ -449,7 +453,7 @@ def is_elsewhere(real: Seen, other: Seen) -> bool:
 
 
 def carried_one_by_one(tracks: Sequence[Seen], band: list[int]) -> list[int]:
-    """The second rule by its words: from each accepted track to what continues it, and on from there."""
+    """The third rule by its words: from each accepted track to what continues it, and on from there."""
     best = {t.video: max(o.value for o in tracks if o.video == t.video) for t in tracks}
     sure = [
         number

@@ -39,6 +39,7 @@ DECIDING = (
     "panorama.query.matching.category",
     "panorama.query.matching.kinship",
     "panorama.query.matching.carrying",
+    "panorama.query.matching.contesting",
     "panorama.query.matching.meeting",
     "panorama.query.matching.looks",
     "panorama.query.matching.matches",

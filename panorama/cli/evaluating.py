@@ -68,6 +68,7 @@ def _answers(library: Library, path: Path) -> dict[str, Any]:
     return {
         "entities": [asdict(s) for s in scores],
         "absent": asdict(deciding.own_clips_out(library, truths)),
+        "absent_then": asdict(deciding.own_times_out(library, truths)),
         "calibration": asdict(deciding.calibration_error(library, truths)),
         "cascade": asdict(deciding.cascade_cost(library, truths)),
     }
@@ -165,9 +166,14 @@ def _print_entities(entities: list[dict[str, Any]]) -> None:
 
 
 def _print_decisions(report: dict[str, Any]) -> None:
-    absent, cascade, calibration = report["absent"], report["cascade"], report["calibration"]
-    silent = "-" if absent["silent"] is None else round(absent["silent"] * absent["pairs"])
-    click.echo(f"silent with its own clips taken out: {silent} of {absent['pairs']} entities")
+    cascade, calibration = report["cascade"], report["calibration"]
+    for told, kind in (
+        ("with its own clips taken out", "absent"),
+        ("in these at other times", "absent_then"),
+    ):
+        asked, share = report[kind]["pairs"], report[kind]["silent"]
+        silent = "-" if share is None else round(share * asked)
+        click.echo(f"silent {told}: {silent} of {asked} entities")
     click.echo(f"expected calibration error of frame scores: {_share(calibration['error'])}")
     seen = ", ".join(f"exit {i} {share:.1%}" for i, share in enumerate(cascade["survivors"], start=1))
     found = f"F1 {_share(cascade['f1'])}, always deepest {_share(cascade['deepest_f1'])}"

@@ -20,6 +20,7 @@ from panorama.models.base import Image
 from panorama.query.matching.decide import Calibration
 from panorama.query.matching.matcher import AlbumMatcher
 from panorama.query.matching.matches import ACCEPTED, MatchRequest
+from panorama.store.files.schema import segment_of
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -62,6 +63,27 @@ def own_clips_out(library: Library, truths: Mapping[str, Truth]) -> Silence:
         hidden = np.array(sorted(set(segments.values()) - asked), np.int64)
         found = tracks.frames(frames, accepted(matcher_of(library, without=hidden), name))
         silent.append(not (found & judged).any())
+    return Silence(len(silent), _mean(silent))
+
+
+def own_times_out(library: Library, truths: Mapping[str, Truth]) -> Silence:
+    """Ask for each entity of the truth in the videos in which it appears, without the times that show it.
+
+    So whoever else comes by the same camera is asked about. Tracks that reach into frames that show the
+    entity or that the truth ignores are hidden, and all other videos. An entity of which no track is left is
+    not asked for.
+    """
+    segments, frames, tracks = segments_of(library), Frames(library), Spans(library)
+    silent = []
+    for name, truth in truths.items():
+        own = np.array([segments[video] for video in truth.own if video in segments], np.int64)
+        there = tracks.ids[np.isin(segment_of(tracks.ids), own)]
+        touching = tracks.touching(frames, there, frames.mask(truth.visible) | frames.mask(truth.ignore))
+        if touching.all():
+            continue
+        others = np.setdiff1d(np.array(list(segments.values()), np.int64), own)
+        matcher = matcher_of(library, without=others, without_tracks=there[touching])
+        silent.append(not len(accepted(matcher, name)))
     return Silence(len(silent), _mean(silent))
 
 
@@ -187,6 +209,23 @@ class Spans:
                 found |= frames.mask({video: [(first, last)]})
         return found
 
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """All tracks, ascending."""
+        return np.array(sorted(self._of), np.int64)
+
+    def touching(
+        self, frames: Frames, track_ids: NDArray[np.int64], mask: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """(T,) which tracks cover a frame marked by a mask over all frames."""
+        before = np.append(0, np.cumsum(mask))
+        found = np.zeros(len(track_ids), np.bool_)
+        for row, track in enumerate(track_ids.tolist()):
+            for video, first, last in self._of[track]:
+                start = frames.start[video]
+                found[row] |= before[start + last + 1] > before[start + first]
+        return found
+
     def f1(self, frames: Frames, track_ids: NDArray[np.int64], truth: Truth) -> float | None:
         """F1 of the frames of some tracks; None if the entity is visible nowhere."""
         counted = ~frames.mask(truth.ignore)
@@ -208,10 +247,14 @@ def matcher_of(
     without: NDArray[np.int64] | None = None,
     exits: frozenset[int] | None = None,
     albums: Mapping[int, Strangers] | None = None,
+    without_tracks: NDArray[np.int64] | None = None,
 ) -> AlbumMatcher:
-    """A matcher for the library with some segments or exits hidden, or with other albums than its own."""
-    hidden = np.zeros(0, np.int64) if without is None else without
-    source = Partly(library.matcher().source, library.embedder.exits, hidden, exits, albums)
+    """A matcher for the library with some segments, tracks or exits hidden, or with other albums."""
+    none = np.zeros(0, np.int64)
+    segments, tracks = (none if some is None else some for some in (without, without_tracks))
+    source = Partly(
+        library.matcher().source, library.embedder.exits, segments, tracks, exits=exits, strangers=albums
+    )
     calibrations: Sequence[Calibration] = library.calibrations
     return AlbumMatcher(source, library.embedder, calibrations)
 

@@ -1,4 +1,4 @@
-"""A library's vectors come in; they go out as if some videos, exits or exemplars were not in it."""
+"""A library's vectors come in; they go out as if some videos, tracks, exits or exemplars were not in it."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ class Partly:
         source: the other one.
         number_of_exits: of the embedder.
         without: segments to hide.
+        without_tracks: tracks to hide.
         exits: exits with stored vectors, None for all; crops need to be deepened one by one for the others.
         strangers: albums by exit, in place of the library's own.
         deepened: ids of the crops that were deepened one by one, by exit.
@@ -64,6 +65,7 @@ class Partly:
     source: VectorSource
     number_of_exits: int
     without: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    without_tracks: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     exits: frozenset[int] | None = None
     strangers: Mapping[int, Strangers] | None = None
     deepened: dict[int, set[int]] = field(default_factory=dict)
@@ -79,7 +81,7 @@ class Partly:
         if exit not in self._tables:
             table = self.source.stored(exit)
             keep = np.full(len(table.crop_ids), self.exits is None or exit in self.exits)
-            keep &= ~np.isin(segment_of(table.track_ids), self.without)
+            keep &= self._kept(table.track_ids)
             self._tables[exit] = PickedVectors(
                 table.crop_ids[keep], table.track_ids[keep], np.asarray(table.vectors)[keep]
             )
@@ -91,8 +93,12 @@ class Partly:
 
     def crops(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         crop_ids, owners = self.source.crops()
-        keep = ~np.isin(segment_of(owners), self.without)
+        keep = self._kept(owners)
         return crop_ids[keep], owners[keep]
+
+    def _kept(self, track_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        hidden = np.isin(segment_of(track_ids), self.without) | np.isin(track_ids, self.without_tracks)
+        return np.asarray(~hidden)
 
     def codes(self, exit: int, least: float) -> int | None:
         return None

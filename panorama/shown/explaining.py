@@ -16,7 +16,7 @@ from panorama.errors import BadImage, EntityError, UsageError
 from panorama.query.matching.decide import bands, cohort_level, normalise
 from panorama.query.matching.matches import ACCEPTED, BAND_NAMES, MatchRequest
 from panorama.query.matching.scoring import Sought, denied_values
-from panorama.shown.why import ONE_WAY, Beside, Likeness, Place, Rgb, Step, Why
+from panorama.shown.why import ONE_WAY, Beside, Likeness, Place, Rgb, Rival, Step, Why
 
 if TYPE_CHECKING:
     from panorama.library import Library
@@ -93,7 +93,8 @@ def explain(library: Library, matcher: AlbumMatcher, entity: str, place: Place) 
         matcher.embedder.exits, steps,
         account.exemplar(int(scored.exemplar_id[row]), crop_id, score, band), account.own(crop_id),
         account.runner_up(), account.look_alike(), account.unlike(crop_id),
-        account.denied(), account.pointed_at(), account.best_score(), account.alone(), beside, len(tracks),
+        account.denied(), account.pointed_at(), account.best_score(), account.alone(),
+        beside, account.rivals(band, steps[-1]), len(tracks),
         matcher.embedder.name, matcher.embedder.hash, library.crop(crop_id),
         *_pictures(library, video, track_id, frame), place.frame,
     )  # fmt: skip
@@ -243,6 +244,25 @@ class _Account:
         _, names = _pictures(self._library, video, track_id, 0)
         first = names[0] if names else ""
         return Beside(video, track_id, start, score, floor, bool(here[row]), apart, first)
+
+    def rivals(self, band: str, last: Step) -> tuple[Rival, ...]:
+        """The other tracks that contest the scene of the track, or a confirmed one, as in `kinship`."""
+        pair = self._matcher.contest(self._name, int(self._track[0]))
+        confirmed = len(pair) == 1
+        if band != "uncertain" or (confirmed and self.alone() < max(last.high, last.floor)):
+            return ()
+        others = np.array(sorted(set(pair) - set(self._track.tolist())), np.int64)
+        looked = self._matcher.second_look(self._name, self._matcher.embedder.exits, others)
+        if looked is None:
+            return ()
+        found = []
+        for row in np.argsort(-looked.unaided):
+            track_id = int(looked.track_ids[row])
+            video, start, _ = _one(self._library, _TRACK, [track_id, None], f"no track {track_id}")
+            score = float(self._matcher.rules(self._name)[-1].score(looked.unaided[row]))
+            _, names = _pictures(self._library, video, track_id, 0)
+            found.append(Rival(video, track_id, start, score, confirmed, names[0] if names else ""))
+        return tuple(found)
 
     def _days_unread(self, other: str) -> bool:
         """Whether the names of this track's video and another tell different days, and no time was read."""

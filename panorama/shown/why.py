@@ -123,6 +123,25 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
+class Rival:
+    """A track of the same scene that fits about as well and looks different, so that neither stands out.
+
+    Attributes:
+        video, track_id, start_seconds: the track.
+        score: its own, without examples that were cut from it.
+        confirmed: whether a user confirmed it.
+        picture: its first picture in a folder of pictures; '' for films.
+    """
+
+    video: str
+    track_id: int
+    start_seconds: float
+    score: float
+    confirmed: bool = False
+    picture: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Why:
     """Why a track has its band for an entity.
 
@@ -147,6 +166,8 @@ class Why:
             track itself. Tracks of a category are not compared with it.
         alone: the track's score before comparison with other tracks.
         beside: the best track of its scene; None if none is accepted there, or tracks are not compared.
+        rivals: if it is uncertain because tracks of its scene contest each other, these without the track
+            itself, or a confirmed one that it contests; () otherwise.
         tracks_there: number of tracks at the place given; this one fits best.
         model, model_hash: the embedder.
         crop: the crop's picture.
@@ -178,6 +199,7 @@ class Why:
     best_score: float
     alone: float
     beside: Beside | None
+    rivals: tuple[Rival, ...]
     tracks_there: int
     model: str
     model_hash: str
@@ -281,6 +303,11 @@ def _border_text(why: Why) -> str:
             f"Uncertain {where}: score {last.score:.3f} lies between {last.low:.3f}, below which it is"
             f" rejected, and {border:.3f}, from which it is accepted."
         )
+    if why.rivals:
+        return (
+            f"Uncertain {where}: by itself it scores {why.alone:.3f} and would be accepted from"
+            f" {last.high:.3f}, {_contest_text(why)}"
+        )
     best, score, advice = f"the best track of {why.entity!r}", why.best_score, ""
     if why.beside is not None and why.beside.floor >= last.floor:
         since = f"from {why.beside.picture or clock(why.beside.start_seconds)} on"
@@ -299,3 +326,19 @@ def _border_text(why: Why) -> str:
         f" is needed to be near enough to that. Being so far behind lowers its score to {last.score:.3f}."
         f"{advice}"
     )
+
+
+def _contest_text(why: Why) -> str:
+    """Which tracks keep each other from acceptance, and what to do about it."""
+    tracks = []
+    for rival in why.rivals:
+        since = f"from {rival.picture or clock(rival.start_seconds)} on"
+        video = "" if rival.video == why.video else f" in {rival.video}"
+        tracks.append(f"track {rival.track_id}{video}, {since} (score {rival.score:.3f})")
+    if why.rivals[0].confirmed:
+        return f"but it looks different from {tracks[0]}, which was confirmed and fits about as well."
+    if len(tracks) == 1:
+        told = f"but {tracks[0]} fits about as well and looks different"
+    else:
+        told = f"but of its scene {' and '.join(tracks)} fit about equally well and look different"
+    return f"{told}: which of them is {why.entity!r}, if any, is not clear. Confirm the one that is."

@@ -65,6 +65,7 @@ START = Calibration(
     SHIPPED.carried,
     near_on_site=SHIPPED.near_on_site,
     alike=SHIPPED.alike,
+    distance_ratio=SHIPPED.distance_ratio,
 )
 
 

@@ -91,6 +91,7 @@ class Rule:
     carried: float = 0.65
     near_on_site: float = 0.75
     alike: float = 0.55
+    distance_ratio: float = 0.85
 
 
 SHIPPED = Rule("as shipped")
@@ -325,6 +326,7 @@ def calibration(rule: Rule, floor: float, slope: float = 20.0) -> Calibration:
         rule.carried,
         near_on_site=rule.near_on_site,
         alike=rule.alike,
+        distance_ratio=rule.distance_ratio,
     )
 
 

@@ -1,6 +1,6 @@
 """Accepted tracks and others that wait come in; those that are accepted with the accepted ones go out.
 
-These are the second and the third rule of `kinship`.
+These are the third and the fourth rule of `kinship`.
 """
 
 from __future__ import annotations

@@ -20,10 +20,11 @@ This is the decision rule, in the order of application (s is the inner product o
    come close to the best track of its entity: if the thing itself is in the library, mere resemblance is not
    enough. The best track is measured without examples cut from that track itself: see
    `scoring.Scored.unaided`. A category has many members, so each of its tracks is decided alone.
-6. Scenes. Within a scene, an accepted track must come closer still to the scene's best track; and a track
-   that continues an accepted one in time and place, or looks like one near in time and not like strangers
-   beside it, is accepted with it. The score of a track that stays uncertain drops with its distance from the
-   best one: see `kinship`.
+6. Scenes. Within a scene, an accepted track must come closer still to the scene's best track, which must
+   stand out from tracks that look different (a distance ratio test, see `contesting`); and a track that
+   continues an accepted one in time and place, or looks like one near in time and not like strangers beside
+   it, is accepted with it. The score of a track that stays uncertain drops with its distance from the best
+   one: see `kinship`.
 
 Steps 1 to 5 are monotone in s, so a bound on the score is a bound on s for each exemplar, see
 `least_similarity`. Step 6 accepts nothing that step 5 rejects, so tracks below the bound of `low` need not be
@@ -68,6 +69,8 @@ class Calibration:
             1 for no such rule.
         fade: an uncertain track's lead over `low` shrinks by (its n / n of the best track) to this power.
         beside: it also shrinks by this factor if its scene shows the entity in another track.
+        distance_ratio: the best track of a scene must be at most this times as far from the entity (1 - n) as
+            one that looks different and was there at another time, see `contesting`; 1 for no such rule.
         near_on_site: the best track of a scene is the reference for its scene only if it reaches this share
             of the best one at its site; otherwise the site's best is. With 1, the site's best always is.
     """
@@ -83,6 +86,7 @@ class Calibration:
     beside: float = 1.0
     near_on_site: float = 1.0
     alike: float = 1.0
+    distance_ratio: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.high <= 1:
@@ -91,7 +95,15 @@ class Calibration:
             raise ValueError(f"slope is positive, got {self.slope}")
         if not 0 <= self.fade < np.inf:
             raise ValueError(f"fade is a power from 0 on, got {self.fade}")
-        for name in ("near_best", "near_in_video", "near_on_site", "carried", "alike", "beside"):
+        for name in (
+            "near_best",
+            "near_in_video",
+            "near_on_site",
+            "carried",
+            "alike",
+            "beside",
+            "distance_ratio",
+        ):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is a share between 0 and 1, got {getattr(self, name)}")
 

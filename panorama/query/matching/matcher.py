@@ -165,6 +165,16 @@ class AlbumMatcher:
         self.prepare([name])
         return self._wholes[name].best
 
+    def contest(self, name: str, track_id: int) -> tuple[int, ...]:
+        """The two tracks that contest each other for an entity in the scene of a track; () if none do.
+
+        Of a scene with tracks that a user confirmed, one of these.
+        """
+        self.prepare([name])
+        scene = self.source.scenes(np.array([track_id], np.int64))
+        tracks = self._wholes[name].scenes.contests_of(scene)[0].tolist()
+        return tuple(track for track in tracks if track)
+
     def accepts(self, name: str) -> bool:
         """Whether a track of the library is accepted by its looks, not only because a user confirmed it.
 
@@ -233,7 +243,7 @@ class AlbumMatcher:
             if (
                 beaten
                 or deeper
-                or not old.scenes.unchanged_by(new.scenes, self.source)
+                or not old.scenes.unchanged_by(new.scenes, self.source, self.calibrations[-1].distance_ratio)
                 or _touch(old, new, beside)
             ):
                 continue
