@@ -22,7 +22,15 @@ from panorama.crops import shrunk
 from panorama.errors import BadImage, UsageError
 from panorama.folders import spelled
 from panorama.lines import counted
-from panorama.pictures.pixels import PICTURE_SUFFIXES, given_pixels, laid_flat, read_pixels, seen_box
+from panorama.pictures.pixels import (
+    MID_GREY,
+    PICTURE_SUFFIXES,
+    given_pixels,
+    laid_flat,
+    read_pixels,
+    seen_box,
+    transparent_share,
+)
 from panorama.pictures.several import Several, several_in
 from panorama.store import SeenAt
 from panorama.values import is_path, is_pixels, is_text, shown, told
@@ -33,6 +41,12 @@ MIN_SIDE = 8
 
 BLANK_SPREAD = 3.0
 """A picture whose brightness and colours vary less than this (of 255) shows nothing."""
+
+GROUNDS = {"": MID_GREY, " on white": 255, " on black": 0}
+"""Grounds that a picture with transparent parts is seen on, and what its name says of them (decision 220)."""
+
+TRANSPARENT = 0.1
+"""From this share of a picture on, what its transparent parts are laid over changes how it looks."""
 
 Image = Any
 """A file, an RGB or RGBA array, a torch tensor or a PIL picture; see `panorama.pictures.pixels`."""
@@ -59,6 +73,7 @@ class Picture:
         told: remarks on it for users.
         whole_size: its height and width before `kept`.
         trimmed: for a picture with its margins, what it is without them; None if it has none.
+        grounds: for a picture with transparent parts, the same laid over other grounds.
     """
 
     rgb: NDArray[np.uint8]
@@ -70,6 +85,7 @@ class Picture:
     told: tuple[str, ...] = ()
     whole_size: tuple[int, int] | None = None
     trimmed: Picture | None = None
+    grounds: tuple[Picture, ...] = ()
 
     @property
     def size(self) -> tuple[int, int]:
@@ -83,7 +99,8 @@ class Picture:
         A hundred whole photographs are gigabytes. What needs all pixels, such as cutting or the proposer,
         looks at one picture after the other and keeps these.
         """
-        return replace(self, rgb=shrunk(self.rgb), whole_size=self.size)
+        grounds = tuple(other.kept() for other in self.grounds)
+        return replace(self, rgb=shrunk(self.rgb), whole_size=self.size, grounds=grounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,18 +275,43 @@ def _flat(pixels: NDArray[np.uint8], source: str, trim: bool, several: Several |
 
 
 def _trimmed(pixels: NDArray[np.uint8], source: str, several: Several | None) -> Picture:
-    x, y = seen_box(pixels)[:2]
-    whole = checked(Picture(np.ascontiguousarray(laid_flat(pixels, trim=True)), source, several, (x, y)))
+    left_top = seen_box(pixels)[:2]
+    grounds = GROUNDS if transparent_share(pixels) >= TRANSPARENT else {"": MID_GREY}
+    laid = [
+        Picture(np.ascontiguousarray(laid_flat(pixels, True, level)), source + name, several, left_top)
+        for name, level in grounds.items()
+    ]
+    # What is white cannot be seen on white.
+    whole, *others = [one for one in laid if not _is_blank(one)] or laid[:1]
+    whole = checked(replace(whole, source=source))
     inside = inside_margin(whole.rgb)
-    if inside is None:
-        return whole
-    x1, y1, x2, y2 = inside
-    part = np.ascontiguousarray(whole.rgb[y1:y2, x1:x2])
-    try:
-        own = (x + x1, y + y1, x + x2, y + y2)
-        return checked(Picture(part, source, several, own[:2], own))
-    except BadImage:  # a line, a speck or a stripe: the picture itself is what was meant
-        return whole
+    if inside is not None:
+        with contextlib.suppress(
+            BadImage
+        ):  # a line, a speck or a stripe: the picture itself is what was meant
+            return replace(
+                checked(_inside(whole, inside)),
+                grounds=tuple(_inside(other, inside) for other in others),
+            )
+    return replace(whole, grounds=tuple(others))
+
+
+def _inside(picture: Picture, box_xyxy: tuple[int, int, int, int]) -> Picture:
+    """The part of a picture inside its margin of one colour."""
+    (x1, y1, x2, y2), (x, y) = box_xyxy, picture.left_top
+    own = (x + x1, y + y1, x + x2, y + y2)
+    part = np.ascontiguousarray(picture.rgb[y1:y2, x1:x2])
+    return replace(picture, rgb=part, left_top=own[:2], inside_xyxy=own)
+
+
+def with_grounds(pictures: Sequence[Picture]) -> list[Picture]:
+    """All pictures, then those with transparent parts once more on each of their other grounds."""
+    return [*pictures, *(other for picture in pictures for other in picture.grounds)]
+
+
+def _is_blank(picture: Picture) -> bool:
+    # numpy's deviation takes 24 times the picture's memory
+    return float(cv2.meanStdDev(picture.rgb)[1].max()) < BLANK_SPREAD
 
 
 def checked(picture: Picture) -> Picture:
@@ -283,8 +325,7 @@ def checked(picture: Picture) -> Picture:
         raise BadImage(
             f"{picture.source} is {width}x{height} pixels; an example needs at least {MIN_SIDE} on each side"
         )
-    spread = float(cv2.meanStdDev(picture.rgb)[1].max())  # numpy's takes 24 times the picture's memory
-    if spread < BLANK_SPREAD:
+    if _is_blank(picture):
         raise BadImage(
             f"{picture.source} shows nothing: it is all one colour. Use a picture that shows the entity"
         )

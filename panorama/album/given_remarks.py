@@ -81,6 +81,16 @@ def margins_cut(pictures: Iterable[Picture], role: Role) -> tuple[str, ...]:
     return (f"{what} of one colour, which was cut off: {shown}; for another part, {role.another}",)
 
 
+def laid_over(pictures: Iterable[Picture], role: Role) -> tuple[str, ...]:
+    """A line about pictures with transparent parts, which are used on several grounds."""
+    parts = [one_line(picture.source) for picture in pictures if picture.grounds]
+    if not parts:
+        return ()
+    what = counted(len(parts), "picture is transparent in part", "pictures are transparent in part")
+    grounds = f"{role.name} is used on grey, white and black ground, each by itself"
+    return (f"{what}: {some(parts, SHOWN_PICTURES)}; {grounds}",)
+
+
 def small_ones(pictures: Iterable[Picture], role: Role) -> tuple[str, ...]:
     """A line about pictures so small that they do harm, or little good."""
     small = [picture for picture in pictures if max(picture.size) < SMALL_SIDE]

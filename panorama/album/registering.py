@@ -10,8 +10,24 @@ from typing import Any
 from panorama.album.cutting import Cuts, box_text, boxed, cut_box, cut_out
 from panorama.album.cutting import corners as box_corners
 from panorama.album.examples import embed_examples
-from panorama.album.given_pictures import Images, Picture, given_pictures, images_in, listed, passed_over
-from panorama.album.given_remarks import EXAMPLE, LOOK_ALIKE, Role, first_only, margins_cut, small_ones
+from panorama.album.given_pictures import (
+    Images,
+    Picture,
+    given_pictures,
+    images_in,
+    listed,
+    passed_over,
+    with_grounds,
+)
+from panorama.album.given_remarks import (
+    EXAMPLE,
+    LOOK_ALIKE,
+    Role,
+    first_only,
+    laid_over,
+    margins_cut,
+    small_ones,
+)
 from panorama.album.whole_pictures import Told, far_larger, numbered, still_whole, whole_pictures
 from panorama.arguments import Box
 from panorama.commands import command_of
@@ -142,9 +158,11 @@ def _with_remarks(examples: Cuts, rivals: Cuts, left_out: tuple[str, ...]) -> Gi
     told: tuple[Told, ...] = first_only(examples.wholes, EXAMPLE) + first_only(rivals.wholes, LOOK_ALIKE)
     told += left_out
     told += margins_cut(examples.parts, EXAMPLE) + margins_cut(rivals.parts, LOOK_ALIKE)
+    told += laid_over(examples.parts, EXAMPLE) + laid_over(rivals.parts, LOOK_ALIKE)
     told += small_ones(examples.parts, EXAMPLE) + small_ones(rivals.parts, LOOK_ALIKE)
     told += examples.told + rivals.told  # only one of the two has been cut, so that numbers begin with it
-    return Given(examples.parts, rivals.parts, told, wholes=far_larger(examples.wholes, examples.parts))
+    wholes = far_larger(examples.wholes, examples.parts)
+    return Given(with_grounds(examples.parts), with_grounds(rivals.parts), told, wholes=wholes)
 
 
 def beside_folders(album: Path) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from panorama.album.given_pictures import passed_over, picture_files
+from panorama.album.given_pictures import GROUNDS, passed_over, picture_files
 from panorama.errors import BadImage, EntityError, NotYetErased, QueryError, UnknownEntity
 from panorama.folders import spelled
 from panorama.lines import composed, some
@@ -162,22 +162,29 @@ def _from_root(picture: str, root: Path) -> Path:
 
 
 def _remove(library: Library, name: str, given: Sequence[str], root: Path | None) -> None:
-    """Remove the exemplar that each text means: all of them, or none if one means no exemplar or several.
+    """Remove the picture that each text means: all of them, or none if one means no picture or several.
 
     Raises:
         BadImage: there is no such exemplar, or more than one.
     """
     known = library.exemplars(name)
-    library.remove_exemplars([_meant(known, name, text, root).exemplar_id for text in given])
+    meant = [one for text in given for one in _meant(known, name, text, root)]
+    library.remove_exemplars([exemplar.exemplar_id for exemplar in meant])
 
 
-def _meant(known: Sequence[Exemplar], name: str, text: str, root: Path | None) -> Exemplar:
-    """The exemplar that has this id or path; where none has, the one whose file has this name."""
+def _meant(known: Sequence[Exemplar], name: str, text: str, root: Path | None) -> list[Exemplar]:
+    """The exemplar that has this id or path; where none has, the one whose file has this name.
+
+    A picture with transparent parts goes with what it is on other grounds, but not by its id.
+    """
     path = _place(text, root)
     hits = [e for e in known if text == str(e.exemplar_id) or path == _place(e.source, root)]
     hits = hits or [e for e in known if composed(text) == composed(Path(e.source).name)]
+    if len(hits) == 1 and text != str(hits[0].exemplar_id):
+        names = [hits[0].source + ground for ground in GROUNDS]
+        return [e for e in known if e.source in names and e.kind == hits[0].kind]
     if len(hits) == 1:
-        return hits[0]
+        return hits
     listed = some([f"{e.exemplar_id} ({e.source}, {e.kind})" for e in hits or known])
     if not hits:
         raise BadImage(f"{name!r} has no exemplar {text!r}; it has {listed or 'none'}")

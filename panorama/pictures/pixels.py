@@ -156,11 +156,15 @@ def file_orientation(data: bytes) -> int:
         return 1
 
 
-def laid_flat(picture: NDArray[np.uint8], trim: bool) -> NDArray[np.uint8]:
-    """(H, W, 3) RGB of an RGB or RGBA picture; transparency is laid over mid-grey.
+MID_GREY = 128
+
+
+def laid_flat(picture: NDArray[np.uint8], trim: bool, ground: int = MID_GREY) -> NDArray[np.uint8]:
+    """(H, W, 3) RGB of an RGB or RGBA picture; transparency is laid over a grey of one level.
 
     Args:
         trim: cut off margins that are completely transparent.
+        ground: the level, from 0 to 255.
     """
     if picture.shape[2] == 3:
         return picture
@@ -168,7 +172,7 @@ def laid_flat(picture: NDArray[np.uint8], trim: bool) -> NDArray[np.uint8]:
         x1, y1, x2, y2 = seen_box(picture)
         picture = picture[y1:y2, x1:x2]
     alpha = picture[:, :, 3:].astype(np.float32) / 255
-    return np.asarray(picture[:, :, :3] * alpha + 128 * (1 - alpha)).astype(np.uint8)
+    return np.asarray(picture[:, :, :3] * alpha + ground * (1 - alpha)).astype(np.uint8)
 
 
 def seen_box(picture: NDArray[np.uint8]) -> tuple[int, int, int, int]:
@@ -178,6 +182,12 @@ def seen_box(picture: NDArray[np.uint8]) -> tuple[int, int, int, int]:
         return 0, 0, width, height
     x, y, wide, high = cv2.boundingRect((picture[:, :, 3] > 0).astype(np.uint8))
     return x, y, x + wide, y + high
+
+
+def transparent_share(picture: NDArray[np.uint8]) -> float:
+    """Share of a picture's pixels that are more transparent than not, without its transparent margins."""
+    x1, y1, x2, y2 = seen_box(picture)
+    return 0.0 if picture.shape[2] == 3 else float((picture[y1:y2, x1:x2, 3] < MID_GREY).mean())
 
 
 def given_pixels(given: Any, source: str) -> NDArray[np.uint8]:
