@@ -102,14 +102,14 @@ def test_a_picture_is_removed_by_its_name_with_its_grounds_and_a_ground_by_its_n
     for name, colour in (("ring", (200, 30, 30)), ("other", (30, 30, 200))):
         cv2.imwrite(str(tmp_path / f"{name}.png"), ring(colour))
         library.register("ring", tmp_path / f"{name}.png")
-    library.query("ALTER ENTITY ring REMOVE 'ring.png'")
+    library.query("ALTER ENTITY 'ring' REMOVE 'ring.png'")
     left = library.exemplars("ring")
     assert [Path(example.source).name for example in left] == [
         "other.png", "other.png on white", "other.png on black",
     ]  # fmt: skip
-    library.query(f"ALTER ENTITY ring REMOVE '{left[0].exemplar_id}'")
+    library.query(f"ALTER ENTITY 'ring' REMOVE '{left[0].exemplar_id}'")
     assert len(library.exemplars("ring")) == 2
-    library.query("ALTER ENTITY ring REMOVE 'other.png on black'")
+    library.query("ALTER ENTITY 'ring' REMOVE 'other.png on black'")
     assert [Path(example.source).name for example in library.exemplars("ring")] == ["other.png on white"]
 
 
