@@ -50,7 +50,7 @@ class Standing:
         track_ids, value: the tracks and their normalised values.
         measure: their values without examples that were cut from them.
         scene, shot: numbers of their scenes, below S, and shots.
-        said: whether a user confirmed the track.
+        sure: whether the track is accepted so far; said: whether a user confirmed it.
     """
 
     track_ids: NDArray[np.int64]
@@ -58,6 +58,7 @@ class Standing:
     measure: NDArray[np.float64]
     scene: NDArray[np.intp]
     shot: NDArray[np.intp]
+    sure: NDArray[np.bool_]
     said: NDArray[np.bool_]
 
     def __getitem__(self, pick: NDArray[np.bool_]) -> Standing:
@@ -102,7 +103,10 @@ def _pairs(
     tracks: Standing, asked: NDArray[np.bool_], ratio: float
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Rows (N,) of tracks that may be contested, and of those that may contest them."""
-    rows = np.flatnonzero(asked[tracks.scene])
+    by_word = np.zeros(len(asked), np.bool_)
+    by_word[tracks.scene[tracks.said]] = True
+    # Beside a confirmed track only what is accepted can lose; a pair for all that is open could be millions.
+    rows = np.flatnonzero(asked[tracks.scene] & (tracks.sure | ~by_word[tracks.scene]))
     best_first = np.lexsort(
         (-tracks.measure[rows], -tracks.value[rows], ~tracks.said[rows], tracks.scene[rows])
     )

@@ -189,9 +189,10 @@ def settle(
     counts = np.where(bests >= calibration.near_on_site * tops, bests, tops)
     sure = said | ((band == ACCEPTED) & ~unseen & (value >= calibration.near_in_video * counts[scene]))
     if looks is not None and calibration.distance_ratio < 1:
-        compared = Standing(track_ids, value, measure, scene, shot, said)[(band > REJECTED) & ~unseen]
+        every = Standing(track_ids, value, measure, scene, shot, sure, said)
         # What is known of a scene stands: if tracks that come in could change it, all are looked at again.
         asked = (np.bincount(scene[sure], minlength=len(scenes)) > 0) & ~np.isfinite(before)
+        compared = every[(band > REJECTED) & ~unseen]
         found = contests(compared, asked, calibration.distance_ratio, where, looks)
         held, contest = _held(track_ids, scene, said, contest, found)
         sure &= ~held
