@@ -88,6 +88,14 @@ def test_nothing_else_contests_the_best(one: Dressed, other: Dressed, wanted: li
     assert accepted(one, other) == wanted
 
 
+def test_what_goes_on_from_the_best_one_is_the_thing_that_turns() -> None:
+    """A camera went around a sculpture, whose other side contested the first."""
+    between = Dressed(0.42, start=0.8, end=9.7, like=0.4)
+    assert accepted(ONE, between, OTHER) == [0, 1, 2]
+    assert accepted(ONE, replace(between, end=9.0), OTHER) == [], "nobody knows what was there meanwhile"
+    assert accepted(ONE, replace(between, box=ELSEWHERE), OTHER) == []
+
+
 def test_files_of_one_scene_contest_each_other() -> None:
     assert accepted(ONE, replace(OTHER, video=2, start=0, end=1), one_scene=(1, 2)) == []
 
@@ -143,8 +151,15 @@ def contested_by_words(tracks: Sequence[Dressed]) -> bool:
         like = float(vector_of(one) @ vector_of(other))
         return apart and like < 0.45 and 1 - one.value > RULE.distance_ratio * (1 - other.value)
 
-    tops = [t for t in open_ if t.value == best]
-    return best < 0.7 and any(contests(tops[0], other) for other in open_ if other is not tops[0])
+    def continues(one: Dressed, other: Dressed) -> bool:
+        gap = max(one.start, other.start) - min(one.end, other.end)
+        return one.video == other.video and one.box == other.box and gap < 0.5
+
+    top = next(t for t in open_ if t.value == best) if open_ else None
+    thing = [top]
+    for one in thing:
+        thing += [t for t in open_ if t not in thing and one and continues(one, t)]
+    return top is not None and best < 0.7 and any(contests(top, t) for t in open_ if t not in thing)
 
 
 def vector_of(one: Dressed) -> NDArray[np.float32]:

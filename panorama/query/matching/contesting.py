@@ -3,7 +3,8 @@
 If an entity is not in a scene, the best of the strangers there may still look enough like it to be accepted.
 But then, more often than not, another stranger looks nearly as much like it, and not like the first. Two such
 tracks cannot both be the thing, and neither stands out, so neither is accepted. This is the ratio test by
-which nearest neighbours are told from chance ones (Lowe 2004), between tracks that look different.
+which nearest neighbours are told from chance ones (Lowe 2004), between tracks that look different. What goes
+on from one of them to the other without a gap is one thing that turns, and contests nothing.
 
 If a user confirmed a track of the scene, that one is the thing, and only what contests it is in doubt.
 """
@@ -15,6 +16,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from panorama.query.matching.carrying import carried_on
 from panorama.query.matching.looks import LookUp
 from panorama.query.matching.meeting import Whereabouts
 from panorama.store.ascending import rows_in
@@ -22,7 +24,7 @@ from panorama.store.ascending import rows_in
 SURE = 0.7
 """From this normalised value on, a track is accepted whatever else is there."""
 
-UNLIKE = 0.45
+UNLIKE = 0.5
 """Two tracks whose likeness is below this look different; see `Looks.likeness`."""
 
 APART_SECONDS = 1.0
@@ -77,9 +79,13 @@ def contests(
         ratio: of the distances 1 - value of two tracks, the largest at which the better one stands out.
         where: gives times; looks: gives likeness. Tracks of which either is unknown contest nothing.
     """
+    none = np.zeros((0, 2), np.int64)
     first, second = _pairs(tracks, asked, ratio)
+    if len(first):
+        goes_on = _going_on(tracks, first, where)[second]
+        first, second = first[~goes_on], second[~goes_on]
     if not len(first):
-        return np.zeros((0, 2), np.int64)
+        return none
     one, other = tracks.track_ids[first], tracks.track_ids[second]
     apart = tracks.shot[first] != tracks.shot[second]
     known = where.places(np.unique(np.append(one, other)))
@@ -91,12 +97,20 @@ def contests(
     found = found[apart[found] | (gap >= APART_SECONDS)]
     one, other = one[found], other[found]
     if not len(one):
-        return np.zeros((0, 2), np.int64)
+        return none
     likeness = looks(np.unique(np.append(one, other))).likeness(one, other)
     unlike = np.isfinite(likeness) & (likeness < UNLIKE)
     # Several looks of a thing may be confirmed: what is like one of them is not in doubt.
     unlike &= ~np.isin(other, other[likeness >= UNLIKE])
     return np.stack([one[unlike], other[unlike]], axis=1)
+
+
+def _going_on(tracks: Standing, first: NDArray[np.intp], where: Whereabouts) -> NDArray[np.bool_]:
+    """(T,) which tracks continue some of them (rows), directly or through others."""
+    front = np.zeros(len(tracks.track_ids), np.bool_)
+    front[first] = True
+    others = ~front & np.isin(tracks.shot, tracks.shot[first])
+    return carried_on(tracks.track_ids, tracks.shot, front, others, front, where)
 
 
 def _pairs(
