@@ -22,7 +22,7 @@ from panorama.query.matching.meeting import Whereabouts
 from panorama.store.ascending import rows_in
 
 SURE = 0.7
-"""From this normalised value on, a track is accepted whatever else is there."""
+"""From this normalised value on, a track is too near to an example for others to contest it."""
 
 UNLIKE = 0.5
 """Two tracks whose likeness is below this look different; see `Looks.likeness`."""
