@@ -286,13 +286,10 @@ def _trimmed(pixels: NDArray[np.uint8], source: str, several: Several | None) ->
     whole = checked(replace(whole, source=source))
     inside = inside_margin(whole.rgb)
     if inside is not None:
-        with contextlib.suppress(
-            BadImage
-        ):  # a line, a speck or a stripe: the picture itself is what was meant
-            return replace(
-                checked(_inside(whole, inside)),
-                grounds=tuple(_inside(other, inside) for other in others),
-            )
+        # If a line, a speck or a stripe would be left, the picture itself is what was meant.
+        with contextlib.suppress(BadImage):
+            part = checked(_inside(whole, inside))
+            return replace(part, grounds=tuple(_inside(other, inside) for other in others))
     return replace(whole, grounds=tuple(others))
 
 

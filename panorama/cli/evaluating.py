@@ -167,10 +167,8 @@ def _print_entities(entities: list[dict[str, Any]]) -> None:
 
 def _print_decisions(report: dict[str, Any]) -> None:
     cascade, calibration = report["cascade"], report["calibration"]
-    for told, kind in (
-        ("with its own clips taken out", "absent"),
-        ("in these at other times", "absent_then"),
-    ):
+    silences = {"absent": "with its own clips taken out", "absent_then": "in these at other times"}
+    for kind, told in silences.items():
         asked, share = report[kind]["pairs"], report[kind]["silent"]
         silent = "-" if share is None else round(share * asked)
         click.echo(f"silent {told}: {silent} of {asked} entities")
