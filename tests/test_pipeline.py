@@ -140,7 +140,7 @@ def test_stages_that_join_share_the_thread_of_the_one_before_and_keep_meters_of_
             threads.setdefault(name, set()).add(threading.get_ident())
             if name == "b":
                 behind.until_somebody_waits()
-                if item < 7:  # then all are made and lie in the queue, but for what this thread has
+                if item < 8:  # then all are made, and nothing is left to wait with but the end
                     before.until_somebody_waits()
 
         return replace(clock.working(name, seconds, first), joins=joins)
