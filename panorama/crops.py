@@ -51,7 +51,7 @@ def decode_picture(data: bytes, name: str = "picture") -> NDArray[np.uint8]:
     Raises:
         BadImage: no bytes, damaged, too large, or not a picture (see `read_pixels`).
     """
-    return laid_flat(read_pixels(data, name), trim=False)
+    return laid_flat(read_pixels(data, name))
 
 
 def cut(rgb: NDArray[np.uint8], box_xyxy: NDArray[np.floating]) -> NDArray[np.uint8]:

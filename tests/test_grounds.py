@@ -77,7 +77,7 @@ def test_margins_are_cut_off_on_every_ground() -> None:
     """Bars of one colour within the picture: what is left is the same part on each ground."""
     card = np.zeros((60, 100, 4), np.uint8)
     card[:, :] = (20, 20, 90, 255)
-    card[:, 30:70] = np.repeat(ring((200, 30, 30))[:, 10:50], 1, axis=0)
+    card[:, 30:70] = ring((200, 30, 30))[:, 10:50]
     one, *others = with_grounds([array_picture(card, "card")])
     assert one.inside_xyxy is not None
     assert {part.inside_xyxy for part in others} == {one.inside_xyxy}

@@ -20,7 +20,7 @@ from panorama.crops import decode_picture
 from panorama.errors import BadImage, VideoError
 from panorama.models.training.sources import read_picture
 from panorama.pictures.picture_size import is_plain
-from panorama.pictures.pixels import file_orientation, given_pixels, laid_flat, read_pixels, turned
+from panorama.pictures.pixels import file_orientation, given_pixels, laid_flat, read_pixels, seen_box, turned
 from panorama.pictures.several import Several, several_in
 from panorama.video import open_video
 
@@ -150,7 +150,9 @@ def test_transparency_is_turned_with_the_picture() -> None:
     alpha = np.zeros((20, 30, 1), np.uint8)
     alpha[:10] = 255
     data = png(np.concatenate([WIDE, alpha], axis=2), exif(6))
-    shown = laid_flat(read_pixels(data, "a.png"), trim=True)
+    pixels = read_pixels(data, "a.png")
+    x1, y1, x2, y2 = seen_box(pixels)
+    shown = laid_flat(pixels[y1:y2, x1:x2])
     np.testing.assert_array_equal(shown, np.rot90(WIDE[:10], -1))
 
 
@@ -216,7 +218,7 @@ def test_an_unused_byte_of_a_bmp_is_no_transparency(
     assert is_plain(tmp_path / "a.bmp") is (mask == 0)
     with open_video(tmp_path) as reader:
         (frame,) = [frame.rgb() for frame in reader.frames()]
-    assert np.array_equal(frame, laid_flat(pixels, trim=False))
+    assert np.array_equal(frame, laid_flat(pixels))
 
 
 def bmp(rgb: np.ndarray, header: int, mask: int, fourth: int) -> bytes:

@@ -266,7 +266,7 @@ def _flat(pixels: NDArray[np.uint8], source: str, trim: bool, several: Several |
     """The picture of pixels (H, W, 3) or (H, W, 4), checked."""
     if trim:
         return _trimmed(pixels, source, several)
-    whole = checked(Picture(np.ascontiguousarray(laid_flat(pixels, trim=False)), source, several))
+    whole = checked(Picture(np.ascontiguousarray(laid_flat(pixels)), source, several))
     with contextlib.suppress(BadImage):  # it is registered with its margins or not at all
         trimmed = _trimmed(pixels, source, several)
         if trimmed.size != whole.size:
@@ -275,10 +275,11 @@ def _flat(pixels: NDArray[np.uint8], source: str, trim: bool, several: Several |
 
 
 def _trimmed(pixels: NDArray[np.uint8], source: str, several: Several | None) -> Picture:
-    left_top = seen_box(pixels)[:2]
-    grounds = GROUNDS if transparent_share(pixels) >= TRANSPARENT else {"": MID_GREY}
+    x1, y1, x2, y2 = seen_box(pixels)
+    seen = pixels[y1:y2, x1:x2]
+    grounds = GROUNDS if transparent_share(seen) >= TRANSPARENT else {"": MID_GREY}
     laid = [
-        Picture(np.ascontiguousarray(laid_flat(pixels, True, level)), source + name, several, left_top)
+        Picture(np.ascontiguousarray(laid_flat(seen, level)), source + name, several, (x1, y1))
         for name, level in grounds.items()
     ]
     # What is white cannot be seen on white.

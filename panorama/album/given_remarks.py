@@ -87,7 +87,7 @@ def laid_over(pictures: Iterable[Picture], role: Role) -> tuple[str, ...]:
     if not parts:
         return ()
     what = counted(len(parts), "picture is transparent in part", "pictures are transparent in part")
-    grounds = f"{role.name} is used on grey, white and black ground, each by itself"
+    grounds = f"{role.name} is used on grey, white and black ground where it can be seen, each by itself"
     return (f"{what}: {some(parts, SHOWN_PICTURES)}; {grounds}",)
 
 

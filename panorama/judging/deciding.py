@@ -74,10 +74,10 @@ def own_times_out(library: Library, truths: Mapping[str, Truth]) -> Silence:
     not asked for.
     """
     segments, frames, tracks = segments_of(library), Frames(library), Spans(library)
-    silent = []
+    ids, silent = tracks.ids, []
     for name, truth in truths.items():
         own = np.array([segments[video] for video in truth.own if video in segments], np.int64)
-        there = tracks.ids[np.isin(segment_of(tracks.ids), own)]
+        there = ids[np.isin(segment_of(ids), own)]
         touching = tracks.touching(frames, there, frames.mask(truth.visible) | frames.mask(truth.ignore))
         if touching.all():
             continue

@@ -159,18 +159,10 @@ def file_orientation(data: bytes) -> int:
 MID_GREY = 128
 
 
-def laid_flat(picture: NDArray[np.uint8], trim: bool, ground: int = MID_GREY) -> NDArray[np.uint8]:
-    """(H, W, 3) RGB of an RGB or RGBA picture; transparency is laid over a grey of one level.
-
-    Args:
-        trim: cut off margins that are completely transparent.
-        ground: the level, from 0 to 255.
-    """
+def laid_flat(picture: NDArray[np.uint8], ground: int = MID_GREY) -> NDArray[np.uint8]:
+    """(H, W, 3) RGB of an RGB or RGBA picture; transparency is laid over a grey of this level."""
     if picture.shape[2] == 3:
         return picture
-    if trim:
-        x1, y1, x2, y2 = seen_box(picture)
-        picture = picture[y1:y2, x1:x2]
     alpha = picture[:, :, 3:].astype(np.float32) / 255
     return np.asarray(picture[:, :, :3] * alpha + ground * (1 - alpha)).astype(np.uint8)
 
@@ -185,9 +177,8 @@ def seen_box(picture: NDArray[np.uint8]) -> tuple[int, int, int, int]:
 
 
 def transparent_share(picture: NDArray[np.uint8]) -> float:
-    """Share of a picture's pixels that are more transparent than not, without its transparent margins."""
-    x1, y1, x2, y2 = seen_box(picture)
-    return 0.0 if picture.shape[2] == 3 else float((picture[y1:y2, x1:x2, 3] < MID_GREY).mean())
+    """Share of a picture's pixels that are more transparent than not."""
+    return 0.0 if picture.shape[2] == 3 else float((picture[:, :, 3] < MID_GREY).mean())
 
 
 def given_pixels(given: Any, source: str) -> NDArray[np.uint8]:

@@ -239,10 +239,8 @@ class _Account:
         value = max(float(looked.unaided[row]), 0.0)
         score, floor = calibration.score(np.array([value, calibration.near_in_video * value])).tolist()
         track_id = int(looked.track_ids[row])
-        video, start, _ = _one(self._library, _TRACK, [track_id, None], f"no track {track_id}")
+        video, start, first = self._beginning(track_id)
         apart = bool(here[row]) and self._days_unread(video)
-        _, names = _pictures(self._library, video, track_id, 0)
-        first = names[0] if names else ""
         return Beside(video, track_id, start, score, floor, bool(here[row]), apart, first)
 
     def rivals(self, band: str, last: Step) -> tuple[Rival, ...]:
@@ -258,11 +256,16 @@ class _Account:
         found = []
         for row in np.argsort(-looked.unaided):
             track_id = int(looked.track_ids[row])
-            video, start, _ = _one(self._library, _TRACK, [track_id, None], f"no track {track_id}")
+            video, start, first = self._beginning(track_id)
             score = float(self._matcher.rules(self._name)[-1].score(looked.unaided[row]))
-            _, names = _pictures(self._library, video, track_id, 0)
-            found.append(Rival(video, track_id, start, score, confirmed, names[0] if names else ""))
+            found.append(Rival(video, track_id, start, score, confirmed, first))
         return tuple(found)
+
+    def _beginning(self, track_id: int) -> tuple[str, float, str]:
+        """Where a track begins: its video, the time, and the picture in a folder of pictures, else ''."""
+        video, start, _ = _one(self._library, _TRACK, [track_id, None], f"no track {track_id}")
+        _, names = _pictures(self._library, video, track_id, 0)
+        return video, start, names[0] if names else ""
 
     def _days_unread(self, other: str) -> bool:
         """Whether the names of this track's video and another tell different days, and no time was read."""

@@ -343,7 +343,7 @@ class PictureFolderReader(VideoReader):
             return None
         if even.ndim == 2:
             return np.asarray(cv2.cvtColor(even, cv2.COLOR_GRAY2BGR), np.uint8)
-        return laid_flat(even, trim=False)
+        return laid_flat(even)
 
     def _levels_of(self, path: Path) -> Levels:
         """Black and white of the pictures with this one's suffix: thermal ones may lie beside colour ones."""

@@ -261,7 +261,7 @@ def _any_asks(rows: Sequence[Mapping[str, str]], counts: NDArray[np.bool_]) -> b
 def _seen(
     rows: list[dict[str, str]], root: Path, model: PanoramaNet, counts: NDArray[np.bool_] | None
 ) -> Seen:
-    whole = (laid_flat(read_picture(root / row["file"]), trim=False) for row in rows)
+    whole = (laid_flat(read_picture(root / row["file"])) for row in rows)
     batches = [model.embed_all(some) for some in in_batches(map(shrink, whole), BATCH)]
     return Seen.of(np.concatenate(batches, axis=1), model.learned_dim, [r["class"] for r in rows], counts)
 

@@ -109,7 +109,7 @@ def _transparent(item: Item) -> bool:
 def cohort_pictures(items: Sequence[Item], seed: int = 0) -> list[Image]:
     """Pictures of `cohort_items`, then half as many unclear parts of them, then as many marks as parts."""
     chosen = cohort_items(items, seed=seed)
-    pictures = [np.ascontiguousarray(laid_flat(item.load(), trim=False)) for item in chosen]
+    pictures = [np.ascontiguousarray(laid_flat(item.load())) for item in chosen]
     rng = np.random.default_rng(seed)
     drawn = rng.permutation(len(pictures))[: len(pictures) // 2]
     parts = [unclear_part(pictures[i], rng) for i in drawn]

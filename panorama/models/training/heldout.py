@@ -47,7 +47,7 @@ class HeldOut:
 
     def load(self) -> Iterator[Image]:
         """The pictures as RGB, one by one; transparency is laid over mid-grey, as where one is judged."""
-        return (laid_flat(read_picture(path), trim=False) for path in self.paths)
+        return (laid_flat(read_picture(path)) for path in self.paths)
 
 
 def held_out_pictures(

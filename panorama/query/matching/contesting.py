@@ -45,7 +45,7 @@ def _close(ones: NDArray[np.float64], others: NDArray[np.float64], ratio: float)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Contenders:
     """The tracks of one entity that may be accepted, or contest those that are; each (T,).
 
     Attributes:
@@ -63,12 +63,12 @@ class Standing:
     sure: NDArray[np.bool_]
     said: NDArray[np.bool_]
 
-    def __getitem__(self, pick: NDArray[np.bool_]) -> Standing:
-        return Standing(*(getattr(self, one.name)[pick] for one in fields(self)))
+    def __getitem__(self, pick: NDArray[np.bool_]) -> Contenders:
+        return Contenders(*(getattr(self, one.name)[pick] for one in fields(self)))
 
 
 def contests(
-    tracks: Standing, asked: NDArray[np.bool_], ratio: float, where: Whereabouts, looks: LookUp
+    tracks: Contenders, asked: NDArray[np.bool_], ratio: float, where: Whereabouts, looks: LookUp
 ) -> NDArray[np.int64]:
     """(N, 2) pairs of tracks: the best of a scene, or a confirmed one, and one that contests it.
 
@@ -105,7 +105,7 @@ def contests(
     return np.stack([one[unlike], other[unlike]], axis=1)
 
 
-def _going_on(tracks: Standing, first: NDArray[np.intp], where: Whereabouts) -> NDArray[np.bool_]:
+def _going_on(tracks: Contenders, first: NDArray[np.intp], where: Whereabouts) -> NDArray[np.bool_]:
     """(T,) which tracks continue some of them (rows), directly or through others."""
     front = np.zeros(len(tracks.track_ids), np.bool_)
     front[first] = True
@@ -114,7 +114,7 @@ def _going_on(tracks: Standing, first: NDArray[np.intp], where: Whereabouts) -> 
 
 
 def _pairs(
-    tracks: Standing, asked: NDArray[np.bool_], ratio: float
+    tracks: Contenders, asked: NDArray[np.bool_], ratio: float
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Rows (N,) of tracks that may be contested, and of those that may contest them."""
     by_word = np.zeros(len(asked), np.bool_)

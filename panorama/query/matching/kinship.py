@@ -49,7 +49,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from panorama.query.matching.carrying import carried_alike, carried_on
-from panorama.query.matching.contesting import Standing, contests, may_contest
+from panorama.query.matching.contesting import Contenders, contests, may_contest
 from panorama.query.matching.decide import Calibration
 from panorama.query.matching.looks import LookUp
 from panorama.query.matching.matches import ACCEPTED, REJECTED, UNCERTAIN
@@ -189,7 +189,7 @@ def settle(
     counts = np.where(bests >= calibration.near_on_site * tops, bests, tops)
     sure = said | ((band == ACCEPTED) & ~unseen & (value >= calibration.near_in_video * counts[scene]))
     if looks is not None and calibration.distance_ratio < 1:
-        every = Standing(track_ids, value, measure, scene, shot, sure, said)
+        every = Contenders(track_ids, value, measure, scene, shot, sure, said)
         # What is known of a scene stands: if tracks that come in could change it, all are looked at again.
         asked = (np.bincount(scene[sure], minlength=len(scenes)) > 0) & ~np.isfinite(before)
         compared = every[(band > REJECTED) & ~unseen]
